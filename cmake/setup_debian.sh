@@ -9,7 +9,7 @@ build_packages=(g++ cmake ninja-build libarchive-dev libboost-graph-dev libcli11
   libz3-dev nlohmann-json3-dev graphviz python3 python3-numpy python3-onnx)
 test_packages=("${build_packages[@]}" catch2 ccache clang-19 lld-19 llvm-19 gcovr libbenchmark-dev
   libclang-rt-19-dev iproute2 libopenmpi-dev openmpi-bin pkgconf doxygen valgrind protobuf-compiler python3-clang-19
-  python3-jsonschema)
+  python3-jsonschema python3-pil chromium)
 
 case ${1-} in
   build) wanted=("${build_packages[@]}") ;;

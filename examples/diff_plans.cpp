@@ -1,6 +1,6 @@
 // The differences of two plans, and the time and memory of each.
 //
-// run: {source}/examples/plans/lenet_p100.json {source}/examples/plans/lenet_p100.json --json {out}/result.json
+// run: {source}/examples/plans/lenet_p100.json {source}/examples/plans/lenet_p100.json --json {out}/result.json --report {out}/report.html
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,13 +15,16 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/io/plan_json.hpp>
+#include <unity/io/strategy_svg.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/plan_difference.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 
@@ -40,6 +43,7 @@ struct arguments {
   std::size_t rows = 20;
   support::timing_flags timing{};
   std::string json{};
+  std::string report{};
 };
 
 void declare(CLI::App& app, arguments& a) {
@@ -50,6 +54,7 @@ void declare(CLI::App& app, arguments& a) {
       ->capture_default_str();
   support::declare(app, a.timing);
   app.add_option("--json", a.json, "file for the result as JSON");
+  app.add_option("--report", a.report, "file for an HTML report: both plans side by side, and what differs");
 }
 
 struct simulated_plan {
@@ -57,15 +62,18 @@ struct simulated_plan {
   picoseconds iteration{};
   bytes moved{};
   bytes peak{};
+  tasks::program program{};
+  std::vector<simulate::task_times> times{};
 };
 
 simulated_plan simulated(const tensor::algebra& operators, const arguments& a, const std::string& file) {
-  simulated_plan r{io::read_plan(operators, file), {}, {}, {}};
+  simulated_plan r{io::read_plan(operators, file), {}, {}, {}, {}, {}};
   support::with_durations(a.timing, operators, r.plan.machine, "diff_plans", [&](const tensor::durations& times) {
-    const auto program = parallel::lower(operators, r.plan, times);
+    r.program = parallel::lower(operators, r.plan, times);
     simulate::full_simulation simulation;
-    simulation.run(program);
-    const auto line = simulate::summarize(program, {simulation.times().begin(), simulation.times().end()});
+    simulation.run(r.program);
+    r.times = {simulation.times().begin(), simulation.times().end()};
+    const auto line = simulate::summarize(r.program, r.times);
     r.iteration = line.iteration;
     r.moved = line.communicated;
     for (const auto& m : line.memory) {
@@ -84,17 +92,10 @@ class comparison {
         difference_{parallel::difference_of(operators_, first_.plan, second_.plan)} {}
 
   void print() const {
-    row("", arguments_.first, arguments_.second);
-    row("machine", first_.plan.machine.name, second_.plan.machine.name);
-    row("iteration, ms", fmt::format("{:.6f}", to_seconds(first_.iteration) * 1e3),
-        fmt::format("{:.6f}", to_seconds(second_.iteration) * 1e3));
-    row("moved over links, MB", megabytes(first_.moved), megabytes(second_.moved));
-    row("memory of a device, MB", megabytes(first_.peak), megabytes(second_.peak));
-    row("optimizer", optimizer_of(first_.plan), optimizer_of(second_.plan));
-    row("stages, micro-batches", pipeline_of(first_.plan), pipeline_of(second_.plan));
-    row("schedule", schedule_of(first_.plan), schedule_of(second_.plan));
-    row("operators recomputed", count(first_.plan.recomputed), count(second_.plan.recomputed));
-    row("operators offloaded", count(first_.plan.offloaded), count(second_.plan.offloaded));
+    row({"", arguments_.first, arguments_.second});
+    for (const auto& one : rows()) {
+      row(one);
+    }
     const auto& d = difference_;
     if (d.is_none()) {
       fmt::print("\nboth plans are the same\n");
@@ -128,6 +129,16 @@ class comparison {
     list("\noffloaded by one plan alone", d.offloaded, of_one(first_.plan.offloaded));
     list("\nweights synchronized differently", d.synchronized,
          [](const std::string& w) { return "  " + printable(w); });
+  }
+
+  [[nodiscard]] std::string to_report() const {
+    io::html_report page{fmt::format("{} and {}", arguments_.first, arguments_.second)};
+    page.paragraph("One iteration of each plan, simulated.");
+    page.table(std::vector<std::string>{"", arguments_.first, arguments_.second}, rows());
+    add_differences(page);
+    add_plan(page, first_, arguments_.first);
+    add_plan(page, second_, arguments_.second);
+    return page.text();
   }
 
   [[nodiscard]] nlohmann::json to_json() const {
@@ -170,8 +181,58 @@ class comparison {
   }
 
  private:
-  static void row(const std::string& what, const std::string& first, const std::string& second) {
-    fmt::print("{:<24} {:>24} {:>24}\n", what, first, second);
+  // What it is, of the first plan, of the second.
+  [[nodiscard]] std::vector<std::vector<std::string>> rows() const {
+    const auto ms = [](picoseconds t) { return fmt::format("{:.6f}", to_seconds(t) * 1e3); };
+    return {{"machine", first_.plan.machine.name, second_.plan.machine.name},
+            {"iteration, ms", ms(first_.iteration), ms(second_.iteration)},
+            {"moved over links, MB", megabytes(first_.moved), megabytes(second_.moved)},
+            {"memory of a device, MB", megabytes(first_.peak), megabytes(second_.peak)},
+            {"optimizer", optimizer_of(first_.plan), optimizer_of(second_.plan)},
+            {"stages, micro-batches", pipeline_of(first_.plan), pipeline_of(second_.plan)},
+            {"schedule", schedule_of(first_.plan), schedule_of(second_.plan)},
+            {"operators recomputed", count(first_.plan.recomputed), count(second_.plan.recomputed)},
+            {"operators offloaded", count(first_.plan.offloaded), count(second_.plan.offloaded)}};
+  }
+  static void row(const std::vector<std::string>& cells) {
+    fmt::print("{:<24} {:>24} {:>24}\n", cells[0], cells[1], cells[2]);
+  }
+  // Names of operators that one of the plans does not have, or treats differently.
+  void add_differences(io::html_report& page) const {
+    const auto& d = difference_;
+    std::vector<std::vector<std::string>> all;
+    for (const auto n : d.only_first) {
+      all.push_back({name(first_.plan, n), "an operator", "none"});
+    }
+    for (const auto n : d.only_second) {
+      all.push_back({name(second_.plan, n), "none", "an operator"});
+    }
+    for (const auto& [n, m] : d.divided) {
+      all.push_back({name(first_.plan, n), fmt::format("{}", first_.plan.configurations[n.index()]),
+                     fmt::format("{}", second_.plan.configurations[m.index()])});
+    }
+    const auto add = [&](const auto& pairs, const std::vector<bool>& by_first, const char* what) {
+      for (const auto& [n, m] : pairs) {
+        const bool is_first = !by_first.empty() && by_first[n.index()];
+        all.push_back({name(first_.plan, n), is_first ? what : "", is_first ? "" : what});
+      }
+    };
+    add(d.recomputed, first_.plan.recomputed, "recomputed");
+    add(d.offloaded, first_.plan.offloaded, "offloaded");
+    for (const auto& w : d.synchronized) {
+      all.push_back({w, "synchronized differently", ""});
+    }
+    page.heading("What differs");
+    if (all.empty()) {
+      page.paragraph(d.is_none() ? "Both plans are the same." : "No operator: see the table above.");
+    } else {
+      page.table(std::vector<std::string>{"operator or weight", arguments_.first, arguments_.second}, all);
+    }
+  }
+  void add_plan(io::html_report& page, const simulated_plan& p, const std::string& file) const {
+    page.heading(file);
+    io::add_simulation(page, p.program, p.times);
+    page.picture(io::to_strategy_svg(operators_, p.plan, file), "operators, divided");
   }
   static std::string megabytes(bytes b) { return fmt::format("{:.3f}", static_cast<double>(b.count()) * 1e-6); }
   static std::string optimizer_of(const parallel::plan& p) {
@@ -221,18 +282,22 @@ class comparison {
 
 void run(const arguments& a) {
   support::expect_writable(a.json);
+  support::expect_writable(a.report);
   const comparison c{a};
+  std::vector<support::output> files;
   if (!a.json.empty()) {
-    support::write_all({{a.json,
-                         fmt::format("{}\n", c.to_json().dump(2, ' ', false, nlohmann::json::error_handler_t::replace)),
-                         {},
-                         {}}});
+    files.push_back(
+        {a.json, fmt::format("{}\n", c.to_json().dump(2, ' ', false, nlohmann::json::error_handler_t::replace))});
   }
+  if (!a.report.empty()) {
+    files.push_back({a.report, c.to_report()});
+  }
+  support::write_all(files);
   c.print();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return support::run_program<arguments>("diff_plans", "Says what two plans do differently", argc, argv, declare, run);
+  return support::run_program<arguments>("diff_plans", "Compares two plans", argc, argv, declare, run);
 }

@@ -211,7 +211,7 @@ void set_options(arguments& a) {
     refuse("--per-device", a.is_per_device, none);
   }
   if (is_search(a.strategy)) {
-    constexpr auto none = "none: searches leave alone what is learned";
+    constexpr auto none = "none: searches do not change what is learned";
     refuse("--staleness", o.staleness > 0, none);
     refuse("--compressor or what goes with it", is_compressed, none);
   } else {

@@ -22,6 +22,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 
+#include "support/explanation_table.hpp"
 #include "support/number_range.hpp"
 #include "support/operation_times.hpp"
 #include "support/outputs.hpp"
@@ -129,20 +130,7 @@ std::string to_report(const arguments& a, const outcome& r) {
       fmt::format("An iteration on {} takes {:.6f} ms, simulated. Times of operators are sums over devices "
                   "or links, of one micro-batch.",
                   r.plan.machine.name, milliseconds(r.price.iteration)));
-  std::vector<std::vector<std::string>> rows;
-  for (const auto& e : r.operators) {
-    const auto ms = [](picoseconds t) { return fmt::format("{:.3f}", milliseconds(t)); };
-    rows.push_back({e.name, ms(e.computing), ms(e.receiving), ms(e.gradients),
-                    fmt::format("{}", r.plan.configurations[e.node.index()]),
-                    e.next ? fmt::format("{}", e.next->to) : "", e.next ? fmt::format("{}", e.next->operators) : "",
-                    !e.next ? "not looked at"
-                    : e.next->price.fits()
-                        ? fmt::format("{:+.6f}", milliseconds(e.next->price.iteration - r.price.iteration))
-                        : "does not fit"});
-  }
-  page.table(std::vector<std::string>{"operator", "computing, ms", "receiving, ms", "gradients, ms", "division",
-                                      "best other one", "operators changed", "iteration longer by, ms"},
-             rows);
+  support::add_explanation(page, r.plan, r.price, r.operators, r.operators.size());
   return page.text();
 }
 
@@ -164,6 +152,6 @@ void run(const arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return support::run_program<arguments>("explain_plan", "Says why a plan divides each operator as it does", argc, argv,
+  return support::run_program<arguments>("explain_plan", "Explains why a plan divides each operator as it does", argc, argv,
                                          declare, run);
 }

@@ -105,6 +105,6 @@ void run(arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return support::run_program<arguments>("export_plan", "Says a plan in the words of another framework.", argc, argv,
+  return support::run_program<arguments>("export_plan", "Exports a plan to another framework.", argc, argv,
                                          declare, run);
 }

@@ -194,7 +194,7 @@ void resolve_cost(arguments& a) {
   };
   if (a.cost == "flops") {
     if (a.flops_weight) {
-      throw error{"--flops-weight", "a mix with time, of what is arithmetic alone", "another --cost besides"};
+      throw error{"--flops-weight", "given with --cost flops, which has no times", "another --cost besides"};
     }
     a.options.objective.flops_weight = 1;
   } else if (a.runs.measured = after("measured:"); !a.runs.measured.empty()) {

@@ -11,6 +11,8 @@
 // run: zoo:dlrm?form=ae --machine summit:2x6 --search unity --dims data,model --mesh-axes 2 --candidates 4
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -24,6 +26,7 @@
 
 #include <fmt/core.h>
 
+#include <unity/io/dot.hpp>
 #include <unity/io/html_report.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/plan_json.hpp>
@@ -34,11 +37,13 @@
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/strategies/mesh_report.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/systems/flexflow/explanation.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/unflatten.hpp>
 
+#include "support/explanation_table.hpp"
 #include "support/flexflow_program.hpp"
 #include "support/machines.hpp"
 #include "support/models.hpp"
@@ -194,6 +199,34 @@ constexpr const char* frontier_name = "frontier";
 
 bool is_of_frontier(const support::named_strategy& s) { return s.name.starts_with(frontier_name); }
 
+// The operators that take most. The number of simulations has a limit that does not depend on the machine's speed.
+void add_explanation(io::html_report& page, const support::strategy_comparison& c, const parallel::plan& plan,
+                     std::size_t tasks) {
+  constexpr std::size_t most_rows = 20;
+  constexpr std::size_t most_tasks = 10'000'000;  // of all simulations
+  constexpr std::size_t most_simulations = 2000;
+  auto left = std::min(most_simulations, most_tasks / std::max<std::size_t>(tasks, 1));
+  systems::plan_prices prices{c.operators(), plan, c.durations()};
+  const auto own = prices.own();
+  const auto operators = systems::explain(c.operators(), prices, [&] { return left > 0 && left-- > 0; });
+  page.heading("What each division gains");
+  page.paragraph("The iteration with the best other division of the operator, simulated, against the best strategy.");
+  support::add_explanation(page, plan, own, operators, most_rows);
+}
+
+// The model's graph, and that of the best strategy.
+void add_graphs(io::html_report& page, const support::strategy_comparison& c) {
+  page.heading("Both graphs");
+  const auto both = io::to_dot(c.operators(), c.graph(), {.title = "the model"}, c.graph(c.best().graph),
+                               {.title = "the best strategy"});
+  const auto picture = io::draw_svg(both, std::chrono::seconds{5});
+  if (picture.problem) {
+    page.paragraph(fmt::format("No picture: {}.", *picture.problem));
+  } else {
+    page.picture(picture.text, "the model's graph, and that of the best strategy");
+  }
+}
+
 std::string to_report(const arguments& a, const support::strategy_comparison& c) {
   io::html_report page{fmt::format("{} on {}", a.model, c.machine().name)};
   page.paragraph(
@@ -231,6 +264,10 @@ std::string to_report(const arguments& a, const support::strategy_comparison& c)
     page.heading("Divisions");
     page.paragraph("Operators of the best strategy, divided and coloured by devices.");
     page.picture(io::to_strategy_svg(c.operators(), plan, title_of(a, c)), "operators, divided");
+    add_explanation(page, c, plan, program.task_count());
+  }
+  if (best.graph != 0) {
+    add_graphs(page, c);
   }
   return page.text();
 }

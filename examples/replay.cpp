@@ -1,6 +1,7 @@
 // Replays the traces of a training job: shows where its time goes, and what would make it faster.
 //
-// run: {source}/examples/traces/ddp_2.tar.gz --what-if bandwidth=2,bucket=1MB --json {out}/result.json --trace {out}/trace.json --html {out}/report.html
+// run: {source}/examples/traces/planned_2.tar.gz --plan {source}/examples/traces/planned_2.json --json {out}/result.json --report {out}/report.html
+// run: {source}/examples/traces/ddp_2.tar.gz --what-if bandwidth=2,bucket=1MB --json {out}/result.json --trace {out}/trace.json --report {out}/report.html
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -23,6 +24,7 @@
 
 #include "support/job_optimizer.hpp"
 #include "support/outputs.hpp"
+#include "support/plan_comparison.hpp"
 #include "support/program.hpp"
 #include "support/quantity.hpp"
 #include "support/replay_report.hpp"
@@ -39,7 +41,8 @@ struct arguments {
   std::string what_if{};
   std::string json{};
   std::string trace{};
-  std::string html{};
+  std::string report{};
+  support::plan_flags plan{};
   support::optimizer_flags optimizer{};
 };
 
@@ -62,8 +65,9 @@ void declare(CLI::App& app, arguments& a) {
       "bucket=25MB, algorithm=ring, tree or halving_doubling, operator=NAME (takes no time)");
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--trace", a.trace,
-                 "file for a Perfetto trace with the recorded, the replayed and the changed timeline");
-  app.add_option("--html", a.html, "file for an HTML report with the same timelines");
+                 "file for a Perfetto trace with the recorded, the replayed, the simulated and the changed timeline");
+  app.add_option("--report", a.report, "file for an HTML report with the same timelines");
+  support::declare(app, a.plan);
   support::declare_optimizer(app, a.optimizer);
 }
 
@@ -88,6 +92,9 @@ support::replayed_job replayed(const arguments& a) {
   r.steps = trace::leave_one_out(aligned, link);
   r.average = trace::average_steps(aligned);
   r.replayed = trace::replay(r.average.graph, r.job.names);
+  if (!a.plan.plan.empty()) {
+    r.plan = support::compare_plan(a.plan, r.job);
+  }
   if (!changes.empty()) {
     auto changed = r.average.graph;
     support::apply_what_if(changed, r.job.names, changes);
@@ -105,6 +112,9 @@ std::vector<io::shown_iteration> timelines(const support::replayed_job& r) {
   std::vector<io::shown_iteration> all{
       io::recorded_iteration(r.average.graph, fmt::format("step {}, recorded", r.average.step)),
       {"replayed", &r.average.graph, r.replayed.times}};
+  if (r.plan) {
+    all.push_back({"simulated", &r.plan->simulated.graph, r.plan->simulated.times});
+  }
   if (r.changed) {
     all.push_back({fmt::format("if {}", r.changed->changes), &r.changed->graph, r.changed->replayed.times});
   }
@@ -124,8 +134,8 @@ void write(const arguments& a, const support::replayed_job& r) {
   if (!a.trace.empty()) {
     files.push_back({a.trace, io::to_flow_trace(timelines(r), r.job.names)});
   }
-  if (!a.html.empty()) {
-    files.push_back({a.html, io::to_flow_html(timelines(r), r.job.names, "replay", support::to_text(r))});
+  if (!a.report.empty()) {
+    files.push_back({a.report, io::to_flow_html(timelines(r), r.job.names, "replay", support::to_text(r))});
   }
   if (!a.optimizer.buckets.empty()) {
     files.push_back({a.optimizer.buckets, support::ddp_buckets(*r.optimized).dump(2) + "\n"});
@@ -136,9 +146,11 @@ void write(const arguments& a, const support::replayed_job& r) {
   support::write_all(files);
 }
 
-void run(const arguments& a) {
+void run(arguments& a) {
+  a.optimizer.plan = a.plan.plan;
+  support::check(a.plan);
   support::check_optimizer(a.optimizer);
-  for (const auto& path : {a.json, a.trace, a.html, a.optimizer.buckets, a.optimizer.plan_out}) {
+  for (const auto& path : {a.json, a.trace, a.report, a.optimizer.buckets, a.optimizer.plan_out}) {
     support::expect_writable(path);
   }
   const auto r = replayed(a);

@@ -1,7 +1,7 @@
 // Trains a graph neural network that classifies the vertices of one graph, on ranks (threads of this process, or
 // processes under mpirun) that each have a range of the vertices, divided by measured times of layers.
 //
-// run: rmat:9:4000 --model gcn --epochs 12 --ranks 2 --repartition-every 4 --check --json {out}/result.json --trace {out}/trace.json
+// run: rmat:9:4000 --model gcn --epochs 12 --ranks 2 --repartition-every 4 --check --json {out}/result.json --trace {out}/trace.json --report {out}/report.html
 // run: attached:300:3 --model gat --hidden 4 --heads 2 --epochs 4 --ranks 2 --partition equal_vertices --unseen attached:200:3 --checkpoint {out}/gat.weights --machine p100:1x2
 
 #include <CLI/CLI.hpp>
@@ -23,6 +23,7 @@
 #include <unity/core/error.hpp>
 #include <unity/gnn/range_costs.hpp>
 #include <unity/gnn/vertex_partition.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/systems/roc/range_balancer.hpp>
 #include <unity/systems/roc/vertex_trainer.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -40,6 +41,7 @@
 #include "support/outputs.hpp"
 #include "support/program.hpp"
 #include "support/rank_devices.hpp"
+#include "support/rank_timeline.hpp"
 #include "support/vertex_flags.hpp"
 #include "support/vertex_job.hpp"
 #include "support/vertex_simulation.hpp"
@@ -343,6 +345,47 @@ nlohmann::json result_json(const vertex_flags& a, const vertex_job& j, int ranks
   return result;
 }
 
+// Losses, the ranges of vertices and the timeline of the last epoch.
+std::string to_report(const vertex_flags& a, const vertex_job& j, const outcome& r, const further_results& more) {
+  io::html_report page{fmt::format("{} on {}", a.model, a.graph)};
+  page.paragraph(fmt::format("{} vertices, {} edges, {} ranks. Accuracy: {:.4f} of training, {:.4f} of validation, "
+                             "{:.4f} of test vertices.",
+                             j.data.graph.vertices(), j.data.graph.edges(), r.parts.size(), r.accuracy.train,
+                             r.accuracy.validation, r.accuracy.test));
+  io::line_chart losses{"epoch", "loss", {{"loss", {}}}};
+  for (std::size_t s = 0; s < r.epochs.size(); ++s) {
+    const auto loss = r.epochs[s].loss;
+    losses.lines[0].points.push_back({static_cast<double>(j.first + s), std::isfinite(loss) ? loss : 0});
+  }
+  page.heading("Losses");
+  page.chart(losses);
+  page.heading("Ranges of vertices");
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t k = 0; k < r.parts.size(); ++k) {
+    const auto& memory = r.timeline.ranks[k].memory;
+    const auto& part = r.parts[k];
+    rows.push_back({fmt::format("{}", k), fmt::format("{}", part.range.begin), fmt::format("{}", part.range.end),
+                    fmt::format("{:.3f}", part.seconds.predicted * 1e3),
+                    fmt::format("{:.3f}", part.seconds.measured * 1e3),
+                    fmt::format("{:.3f}", static_cast<double>(memory.kept + memory.arena) * 1e-6)});
+  }
+  page.table(std::vector<std::string>{"rank", "from", "to", "predicted, ms", "measured, ms", "memory, MB"}, rows);
+  page.paragraph(fmt::format("Ranges changed {} times.", r.repartitions));
+  if (!r.epochs.empty()) {
+    page.heading("The last epoch");
+    support::add_timeline(page, r.timeline, 0);
+  }
+  if (more.simulated) {
+    std::vector<io::chart_bar> epochs;
+    for (const auto& d : more.simulated->divisions) {
+      epochs.push_back({d.name, d.epoch * 1e3});
+    }
+    page.heading(fmt::format("An epoch on {}, simulated", more.simulated->machine));
+    page.chart(epochs, "ms");
+  }
+  return page.text();
+}
+
 // After a run, on rank 0. Throws: unity::error if a file cannot be written, or, at the end, if losses differ from those
 // of one rank.
 void report(const vertex_flags& a, const tensor::algebra& operators, const vertex_job& j, int ranks, const char* comm,
@@ -366,6 +409,9 @@ void report(const vertex_flags& a, const tensor::algebra& operators, const verte
   }
   if (!a.json.empty()) {
     files.push_back({a.json, fmt::format("{}\n", result_json(a, j, ranks, comm, r, more).dump(2)), {}, {}});
+  }
+  if (!a.report.empty()) {
+    files.push_back({a.report, to_report(a, j, r, more)});
   }
   support::write_all(files);
   support::expect_same_losses(more.error_of_losses, most_error_of_losses, "one rank");

@@ -144,8 +144,9 @@ inline void print(const flexflow_flags& f, const flexflow_outcome& r) {
   }
   fmt::print("computing alone takes {:.3f} ms at least on aligned blocks of devices\n",
              unity::to_seconds(r.compute_bound) * 1e3);
+  const bool is_limit = r.found.stopped == unity::stop_reason::expansions;
   fmt::print("search: {} proposals, {} accepted, {:.3f} s, stopped: {}\n", r.found.proposals, r.found.accepted,
-             r.found.seconds, r.found.stopped);
+             r.found.seconds, is_limit ? "proposals" : to_string(r.found.stopped));
 }
 
 }  // namespace support

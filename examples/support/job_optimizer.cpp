@@ -175,8 +175,7 @@ void declare_optimizer(CLI::App& app, optimizer_flags& f) {
       ->check(CLI::IsMember({"dpro", "beam", "backtracking"}))
       ->capture_default_str();
   app.add_option("--buckets", f.buckets, "file for the found buckets, for PyTorch's DistributedDataParallel");
-  app.add_option("--plan", f.plan, "plan that `train` ran when it recorded the traces");
-  app.add_option("--plan-out", f.plan_out, "file for that plan with the found buckets");
+  app.add_option("--plan-out", f.plan_out, "file for the plan of --plan with the found buckets, for traces of `train`");
 }
 
 void check_optimizer(const optimizer_flags& f) {
@@ -190,15 +189,15 @@ void check_optimizer(const optimizer_flags& f) {
   if (!f.passes.empty()) {
     static_cast<void>(passes_of(listed(f.passes), {}));
   }
-  if (f.plan.empty() != f.plan_out.empty()) {
-    throw unity::error{f.plan.empty() ? "--plan-out" : "--plan", "one of --plan and --plan-out alone", "both"};
+  if (f.plan.empty() && !f.plan_out.empty()) {
+    throw unity::error{"--plan-out", "given without the plan that gets buckets", "--plan besides"};
   }
   const bool has_more = !f.passes.empty() || !f.memory.empty() || !f.start.empty() || !f.buckets.empty() ||
-                        !f.plan.empty() || f.search != "dpro" || f.budget != optimizer_flags{}.budget;
+                        !f.plan_out.empty() || f.search != "dpro" || f.budget != optimizer_flags{}.budget;
   if (!f.optimize && has_more) {
     throw unity::error{"command line", "flags of the optimizer", "--optimize with them"};
   }
-  if (!f.plan.empty()) {
+  if (!f.plan_out.empty()) {
     static_cast<void>(unity::io::read_plan(unity::tensor::standard_algebra(), f.plan));  // now, not after the search
   }
 }

@@ -27,7 +27,7 @@ struct optimizer_flags {
   std::string start{};
   std::string search = "dpro";
   std::string buckets{};
-  std::string plan{};
+  std::string plan{};  // that the job ran; of another flag
   std::string plan_out{};
 };
 

@@ -28,9 +28,8 @@ namespace detail {
 
 // Flags that name a file which is written. A checkpoint may be the file that is resumed.
 inline bool is_output(const CLI::Option& o) {
-  static constexpr std::array<const char*, 11> names{"--json", "--report",     "--trace",   "--svg",
-                                                     "--html", "--program",    "--buckets", "--plan-out",
-                                                     "--out",  "--checkpoint", "--timings"};
+  static constexpr std::array<const char*, 10> names{"--json",    "--report",   "--trace", "--svg",        "--program",
+                                                     "--buckets", "--plan-out", "--out",   "--checkpoint", "--timings"};
   return std::any_of(names.begin(), names.end(), [&](const char* name) { return o.check_name(name); });
 }
 

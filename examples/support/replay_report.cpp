@@ -212,6 +212,9 @@ std::string to_text(const replayed_job& r) {
   text += fmt::format("an iteration takes {:.3f} ms on average; replayed {:.3f} ms, {:+.2f}%\n", m.measured * 1e3,
                       m.replayed * 1e3, 100 * relative(m.replayed, m.measured));
   text += steps_text(r) + ranks_text(r) + path_text(r);
+  if (r.plan) {
+    text += to_text(*r.plan, r.average.graph, r.replayed);
+  }
   if (r.changed) {
     text += fmt::format("\nwhat if {}: {:.3f} ms, {:.3f} times as fast\n", r.changed->changes,
                         milliseconds(r.changed->replayed.iteration),
@@ -242,6 +245,9 @@ nlohmann::json to_json(const replayed_job& r) {
       {"events", r.job.event_count()},
       {"not_understood", unknown_of(r.job)},
       {"seconds", r.seconds}};
+  if (r.plan) {
+    all["plan"] = to_json(*r.plan, r.average.graph, r.replayed);
+  }
   if (r.changed) {
     const auto iteration = seconds(r.changed->replayed.iteration);
     all["what_if"] = {{"changes", r.changed->changes},

@@ -14,6 +14,7 @@
 #include <unity/trace/transactions.hpp>
 
 #include "job_optimizer.hpp"
+#include "plan_comparison.hpp"
 
 namespace support {
 
@@ -31,6 +32,7 @@ struct replayed_job {
   std::vector<unity::trace::step_accuracy> steps{};
   unity::trace::averaged_graph average{};
   unity::trace::replayed_iteration replayed{};
+  std::optional<plan_comparison> plan{};
   std::optional<changed_iteration> changed{};
   std::optional<optimized_job> optimized{};
   double seconds = 0;  // from the first file to here

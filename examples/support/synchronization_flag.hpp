@@ -32,9 +32,10 @@ namespace support {
 inline void declare_sync(CLI::App& app, std::string& flag) {
   app.add_option("--sync", flag,
                  "how replicas of weights stay equal: bucket=SIZE, all-reduces of so many bytes together (25MB), in "
-                 "the order of the backward pass; zero=1, each updates its share, zero=2, and keeps its share of the "
-                 "gradient, zero=3, and of the weight; fsdp[,prefetch=N][,keep], as zero=3, gathers N operators ahead, "
-                 "and weights kept until the backward pass is over; ps, each weight has a device that updates it");
+                 "the order of the backward pass; zero=1: each has a share of the optimizer's state, zero=2: "
+                 "also of the gradients, zero=3: also of the weights; fsdp[,prefetch=N][,keep]: zero=3, weights "
+                 "gathered N operators ahead, and kept until the backward pass is over; ps: each weight has a device "
+                 "that updates it");
 }
 
 inline constexpr std::string_view sync_forms = "bucket=SIZE, zero=1, zero=2, zero=3, fsdp[,prefetch=N][,keep] or ps";

@@ -34,6 +34,7 @@
 #include "machines.hpp"
 #include "operation_times.hpp"
 #include "outputs.hpp"
+#include "rank_timeline.hpp"
 
 namespace support {
 
@@ -178,27 +179,7 @@ std::string to_report(const training_flags& a, const training_job& j, const trai
   page.table(
       std::vector<std::string>{"", "computing, ms", "updating, ms", "communicating, ms", "waiting, ms", "other, ms"},
       rows);
-  unity::io::timeline_chart chart{"ms", {}, {}, {}};
-  for (const auto name : unity::train::activity_names) {
-    chart.kinds.emplace_back(name);
-  }
-  chart.kinds.pop_back();  // steps
-  constexpr std::size_t most = 16;
-  for (std::size_t k = 0; k < std::min(r.timeline.ranks.size(), most); ++k) {
-    chart.rows.push_back(fmt::format("rank {} computes", k));
-    chart.rows.push_back(fmt::format("rank {} exchanges", k));
-    for (const auto& s : r.timeline.ranks[k].spans) {
-      if (s.kind == unity::train::activity::step || s.start < from) {
-        continue;
-      }
-      const bool exchanges =
-          s.kind == unity::train::activity::communication || s.kind == unity::train::activity::waiting;
-      chart.bars.push_back({static_cast<std::uint32_t>(2 * k + (exchanges ? 1 : 0)), static_cast<std::uint32_t>(s.kind),
-                            static_cast<double>(s.start - from) * 1e-6, static_cast<double>(s.end - from) * 1e-6,
-                            s.label < r.timeline.labels.size() ? r.timeline.labels[s.label] : std::string{}});
-    }
-  }
-  page.chart(std::move(chart));
+  add_timeline(page, r.timeline, from);
   return page.text();
 }
 

@@ -288,7 +288,7 @@ void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
       "fits, or a faster one does not"));
   own(app.add_flag("--keep-graph", f.keeps_graph,
                    "no substitutions: operators are those of the model, as `export_plan` needs them"));
-  own(app.add_option("--stages", o.stages, "of pipelines, at most"))->check(number_in(2, 4096));
+  own(app.add_option("--stages", o.stages, "most stages of a pipeline"))->check(number_in(2, 4096));
   own(app.add_option(
           "--baselines", f.baselines,
           "what is compared; flexflow and sequential search as long as this one before its polish, each; taso, with "

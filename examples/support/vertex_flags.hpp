@@ -46,6 +46,7 @@ struct vertex_flags {
   bool check = false;
   std::string json{};
   std::string trace{};
+  std::string report{};
 };
 
 inline void declare(CLI::App& app, vertex_flags& a) {
@@ -129,6 +130,7 @@ inline void declare(CLI::App& app, vertex_flags& a) {
   app.add_flag("--check", a.check, "also train on one rank, and fail if losses differ by more than 1e-5, relative");
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--trace", a.trace, "file for a Perfetto trace of the last epoch");
+  app.add_option("--report", a.report, "file for an HTML report: losses, ranges of vertices, the last epoch");
   app.parse_complete_callback([&app, &a] {
     const auto refuse = [&](const char* flag, bool has_effect, const char* where) {
       if (app.count(flag) > 0 && !has_effect) {

@@ -162,7 +162,7 @@ inline void prepare(const vertex_flags& a, std::size_t ranks, vertex_job& j) {
 
 // Throws: unity::error if a result could not be written at the end, or would replace a graph.
 inline void expect_writable(const vertex_flags& a) {
-  for (const auto& result : {a.checkpoint, a.json, a.trace}) {
+  for (const auto& result : {a.checkpoint, a.json, a.trace, a.report}) {
     for (const auto& name : {a.graph, a.unseen}) {
       if (!result.empty() && !a.folder.empty() && is_same_file(std::filesystem::path{a.folder} / name, result)) {
         throw unity::error{result, "a graph of --data", "a file of its own"};
@@ -175,6 +175,7 @@ inline void expect_writable(const vertex_flags& a) {
   }
   expect_writable(a.json);
   expect_writable(a.trace);
+  expect_writable(a.report);
 }
 
 }  // namespace support

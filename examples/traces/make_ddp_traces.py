@@ -3,12 +3,14 @@
 PyTorch's profiler.
 
 usage: make_ddp_traces.py FOLDER [--ranks N] [--steps N] [--width N] [--layers N] [--batch N] [--bucket MB]
-                                 [--shift US] [--memory] [--venv FOLDER]
+                                 [--plan] [--shift US] [--memory] [--venv FOLDER]
 
-Writes FOLDER/rank0.json.gz and so on. With --shift the clock of rank r is ahead by r * US microseconds, which
-FOLDER/clocks.json tells. With --memory they tell of every allocation (profile_memory). Where this Python has no torch,
-a virtual environment with torch and numpy is made first (--venv, default: FOLDER/venv), by pip as it is configured;
-that takes minutes.
+Writes FOLDER/rank0.json.gz and so on. With --plan, ranks run the plan that python/unity_plan finds, instead of
+DistributedDataParallel, and it is kept as FOLDER/plan.json; this needs the packages onnx and onnxscript, and the
+programs in PATH or in the folder UNITY_PROGRAMS. With --shift the clock of rank r is ahead by r * US microseconds,
+which FOLDER/clocks.json tells. With --memory they tell of every allocation (profile_memory). Where this Python has no
+torch, a virtual environment with torch and numpy is made first (--venv, default: FOLDER/venv), by pip as it is
+configured; that takes minutes.
 """
 import argparse
 import gzip
@@ -19,7 +21,27 @@ import subprocess
 import sys
 import venv
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "python"))
+
 KEPT = {"Input Dims", "Input type", "Sequence number", "External id"}  # of what there is about an operator
+
+
+def make_model(a):
+    import torch
+    from torch import nn
+
+    torch.manual_seed(1)
+    layers = [m for _ in range(a.layers) for m in (nn.Linear(a.width, a.width), nn.ReLU())]
+    return nn.Sequential(*layers, nn.Linear(a.width, 10)), torch.randn(a.batch, a.width)
+
+
+def find_plan(a):
+    import unity_plan
+
+    model, x = make_model(a)
+    unity_plan.find(model, (x,), f"host:1x{a.ranks}", folder=a.folder)
+    for name in ("model.onnx", "plan.py"):
+        pathlib.Path(a.folder, name).unlink()
 
 
 def train(rank, a, port):
@@ -30,18 +52,22 @@ def train(rank, a, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", rank=rank, world_size=a.ranks)
-    torch.manual_seed(1)
-    layers = [m for _ in range(a.layers) for m in (nn.Linear(a.width, a.width), nn.ReLU())]
-    model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers, nn.Linear(a.width, 10)), bucket_cap_mb=a.bucket)
+    model, x = make_model(a)
+    y = torch.randint(0, 10, (a.batch,))
+    if a.plan:
+        import unity_plan
+        model = unity_plan.apply(unity_plan.load(f"{a.folder}/plan.json"), model, "cpu")
+    else:
+        model = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=a.bucket)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    x, y = torch.randn(a.batch, a.width), torch.randint(0, 10, (a.batch,))
     loss = nn.CrossEntropyLoss()
     warm = 4
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True, profile_memory=a.memory,
                  schedule=schedule(wait=warm - 1, warmup=1, active=a.steps)) as record:
         for _ in range(warm + a.steps):
             optimizer.zero_grad()
-            loss(model(x), y).backward()
+            result = model(x)
+            loss(result, unity_plan.batch_like(result, y) if a.plan else y).backward()
             optimizer.step()
             record.step()
     record.export_chrome_trace(f"{a.folder}/rank{rank}.json")
@@ -83,7 +109,8 @@ def arguments():
         p.add_argument(f"--{name}", type=int, default=default)
     p.add_argument("--bucket", type=float, default=1)
     p.add_argument("--shift", type=float, default=0)
-    p.add_argument("--memory", action="store_true")
+    for name in ("plan", "memory"):
+        p.add_argument(f"--{name}", action="store_true")
     p.add_argument("--venv")
     return p.parse_args()
 
@@ -100,6 +127,8 @@ def main():
             venv.create(folder, with_pip=True)
             subprocess.run([python, "-m", "pip", "install", "--quiet", "torch", "numpy"], check=True)
         sys.exit(subprocess.run([python, *sys.argv]).returncode)
+    if a.plan:
+        find_plan(a)
     torch.multiprocessing.spawn(train, (a, free_port()), nprocs=a.ranks)
     pack(a)
 

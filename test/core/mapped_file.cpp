@@ -53,7 +53,7 @@ TEST_CASE("a mapped_file of an empty file has no bytes") {
 }
 
 TEST_CASE("mapping a directory or a missing file is an error that names it") {
-  CHECK(complaint_of(folder) == folder.string() + ": is no regular file; expected one");
+  CHECK(complaint_of(folder) == folder.string() + ": not a regular file; expected a regular file");
   const auto missing = folder / "mapped_missing";
   CHECK(complaint_of(missing) ==
         missing.string() + ": cannot be read (No such file or directory); expected a readable file");

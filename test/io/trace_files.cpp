@@ -86,6 +86,43 @@ TEST_CASE("PyTorch profiler kernels are joined with their launches in old and ne
   }
 }
 
+TEST_CASE("DTensor's collectives over gloo are launched by their calls, and their waits end with them") {
+  const auto dims = [](const std::string& all) { return R"("Input Dims":[)" + all + R"(],"Input type":["TensorList"])"; };
+  // A call of an all-gather or a reduce-scatter states its results first; both calls below have results of 64 numbers.
+  const auto job = job_of({kineto({
+      event("user_annotation", "ProfilerStep#1", "5", 0, 1000),
+      event("cpu_op", "c10d::allgather_into_tensor_coalesced_", "5", 10, 20, dims("[[8,8]],[[4,8]]")),
+      event("user_annotation", "gloo:all_gather", "6", 25, 200, R"("Input Dims":[[4,8]],"Input type":["float"])"),
+      event("cpu_op", "_c10d_functional::wait_tensor", "5", 40, 200),
+      event("cpu_op", "c10d::reduce_scatter_tensor_coalesced_", "5", 300, 250, dims("[[8,8]],[[16,8]]")),
+      event("user_annotation", "gloo:all_reduce", "6", 310, 230, R"("Input Dims":[[16,8]],"Input type":["float"])"),
+      event("cpu_op", "c10d::allreduce_", "5", 600, 20, dims("[[16,8]]")),
+      event("user_annotation", "gloo:all_reduce", "6", 610, 90, R"("Input Dims":[[16,8]],"Input type":["float"])"),
+  })});
+  const auto& r = job.ranks[0];
+  std::vector<trace::exchange> ways;
+  for (const auto& e : r.events) {
+    if (e.kind == trace::event_kind::collective) {
+      ways.push_back(r.messages[e.message].way);
+      CHECK(std::count_if(r.events.begin(), r.events.end(), [&](const auto& call) {
+              return call.kind == trace::event_kind::launch && call.correlation == e.correlation;
+            }) == 1);
+    }
+  }
+  CHECK(ways == std::vector{trace::exchange::all_gather, trace::exchange::reduce_scatter, trace::exchange::all_reduce});
+  const auto x = trace::match_transactions(job);
+  const trace::aligned_job aligned{job, x, trace::stated_offsets(job)};
+  auto g = aligned.graph(1);
+  const auto before = trace::replay(g, job.names).iteration;
+  for (auto& t : g.tasks) {
+    if (t.type == trace::task_type::collective && t.duration == picoseconds{200'000'000}) {
+      t.duration = {};
+    }
+  }
+  // Without its 200 us, the wait ends at once, 15 us after the call.
+  CHECK(before - trace::replay(g, job.names).iteration > picoseconds{180'000'000});
+}
+
 TEST_CASE("kernels without correlation are joined by flow arrows and unknown events are counted") {
   const auto job = job_of({kineto({
       event("cuda_runtime", "cudaLaunchKernel", "5", 10, 10),

@@ -70,12 +70,16 @@ TEST_CASE("a plan statement is written as Megatron-LM flags or refused with the 
 }
 
 TEST_CASE("a data-parallel plan statement is written as DeepSpeed JSON and others are refused") {
-  auto p = stated("megatron:d=8,micro=2,batch=64,zero=1");
+  auto p = stated("megatron:d=8,micro=2,batch=64,zero=1,overlap");
   p.element = tensor::dtype::float16;
   CHECK(io::to_deepspeed_text(p) ==
         "{\n  \"train_batch_size\": 64,\n  \"train_micro_batch_size_per_gpu\": 2,\n"
         "  \"gradient_accumulation_steps\": 4,\n  \"zero_optimization\": {\n    \"stage\": 1,\n"
         "    \"overlap_comm\": true\n  },\n  \"fp16\": {\n    \"enabled\": true\n  }\n}\n");
+  using Catch::Contains;
+  CHECK_THAT(io::to_deepspeed_text(stated("megatron:d=8,batch=64,zero=1")), Contains("\"overlap_comm\": false"));
+  CHECK_THAT(io::to_deepspeed_text(stated("megatron:d=8,batch=64,zero=2")), Contains("\"overlap_comm\": true"));
+  CHECK_THAT(io::to_deepspeed_text(stated("megatron:d=8,batch=64")), !Contains("overlap_comm"));
   CHECK(deepspeed_complaint("megatron:t=2,p=1,d=4") ==
         "plan: t=2, p=1; expected t=1 and p=1: DeepSpeed takes other divisions from the model's code");
   CHECK(deepspeed_complaint("megatron:d=4,overlap") ==

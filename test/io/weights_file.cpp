@@ -227,7 +227,7 @@ TEST_CASE("files of other kinds and versions or with invalid headers are refused
   CHECK(refused("unity dataset 1\n and more, and more, and more").find("another kind of file") != std::string::npos);
   CHECK(refused("unity weights 2\n and more, and more, and more") ==
         path.string() + ": another version; expected \"unity weights 1\"");
-  CHECK(message_of([&] { io::weights_reader{path.parent_path()}; }).find("is no regular file") != std::string::npos);
+  CHECK(message_of([&] { io::weights_reader{path.parent_path()}; }).find("not a regular file") != std::string::npos);
   // A header of another program, with a matching checksum.
   const auto with_header = [&](const std::string& header) {
     return refused(sealed_files::sealed(io::weights_line, header, std::string(64, '\0')));
@@ -321,7 +321,7 @@ TEST_CASE("a full disk leaves the previous checkpoint unchanged") {
   write_small(path, 2);
   CHECK(io::weights_reader{path}.header().step == 2);
   CHECK(message_of([&] { write_small("/dev/full", 1); }) ==
-        "/dev/full: is no regular file; expected a name for a file");
+        "/dev/full: not a regular file; expected a name for a file");
   CHECK(message_of([&] { write_small(path.parent_path() / "none" / "w", 1); }).find("cannot be created") !=
         std::string::npos);
 }

@@ -10,7 +10,7 @@ rm -rf "$scratch" && mkdir -p "$scratch"
 python=${python:-/usr/bin/python3}
 
 check 'an archive of traces is replayed' silent "$replay" "$traces/ddp_2.tar.gz" --json "$scratch/a.json" \
-  --trace "$scratch/a.trace" --html "$scratch/a.html"
+  --trace "$scratch/a.trace" --report "$scratch/a.html"
 for line in '5 steps' '^rank 1 ' '^critical path' 'waited for dependency'; do
   check "the text has $line" grep -qE -- "$line" "$scratch/stdout"
 done
@@ -30,12 +30,13 @@ check 'the trace is JSON with both timelines' json "$scratch/a.trace" '
   == {"step", "replayed"}'
 check 'the page needs no network' test "$(grep -c 'http' "$scratch/a.html")" = 0
 check 'it is replayed again' silent "$replay" "$traces/ddp_2.tar.gz" --json "$scratch/b.json" \
-  --trace "$scratch/b.trace" --html "$scratch/b.html"
+  --trace "$scratch/b.trace" --report "$scratch/b.html"
 for kind in trace html; do
   check "its $kind is the same" cmp "$scratch/a.$kind" "$scratch/b.$kind"
 done
 
-browser=$(command -v chromium || command -v google-chrome || true)
+# shellcheck source=../support/browser.sh
+. "$(dirname "$0")/../support/browser.sh"
 if [[ -n $browser ]]; then
   # More tasks than a JavaScript call takes arguments, and more rows than a canvas may be high.
   "$python" - "$scratch/many.json" <<'END'
@@ -49,10 +50,11 @@ for step in range(3):
                 "dur": 9000} for thread in range(1, 1701) for i in range(45)]
 json.dump({"traceEvents": events, "distributedInfo": {"rank": 0, "world_size": 1}}, open(sys.argv[1], "w"))
 END
-  check 'a trace of many tasks is replayed' silent "$replay" "$scratch/many.json" --html "$scratch/many.html"
-  check 'a browser shows it' silent timeout 60 "$browser" --headless --no-sandbox --disable-gpu \
-    --disable-dev-shm-usage --user-data-dir="$scratch/profile" --dump-dom "file://$scratch/many.html"
-  check 'and paints rows up to the end' grep -q 'id="space" style="height: 680[0-9][0-9]px' "$scratch/stdout"
+  check 'a trace of many tasks is replayed' silent "$replay" "$scratch/many.json" --report "$scratch/many.html"
+  check 'a browser lays it out' silent browse --dump-dom "file://$scratch/many.html"
+  check 'with rows up to the end' grep -q 'id="space" style="height: 680[0-9][0-9]px' "$scratch/stdout"
+  check 'and paints it' painted "$scratch/many.html" 1
+  check 'timelines beside each other are painted, too' painted "$scratch/a.html" 3
 fi
 
 mkdir "$scratch/files" && tar -xzf "$traces/ddp_2.tar.gz" -C "$scratch/files"
@@ -91,7 +93,7 @@ refuses() {
   local what=$1 pattern=$2
   shift 2
   check "$what" complains 1 "$pattern" "$replay" "$@" --json "$scratch/none.json" --trace "$scratch/none.trace" \
-    --html "$scratch/none.html"
+    --report "$scratch/none.html"
   check 'and nothing is written' test -z "$(find "$scratch" -name 'none*')"
 }
 head -c 5000 "$scratch/files/rank0.json" >"$scratch/cut.json"
@@ -112,7 +114,7 @@ refuses 'a rank twice' 'rank 0, which .*rank0.json has, too' "$scratch/files/ran
 refuses 'other steps' 'none of the steps of' "$scratch/files/rank0.json" "$scratch/other_steps.json"
 refuses 'another job' 'a job of 4 ranks; expected one of 2' "$scratch/files/rank0.json" "$scratch/other_job.json"
 check 'it is optimized' silent "$replay" "$traces/ddp_2.tar.gz" --optimize --budget 2s --json "$scratch/o.json" \
-  --buckets "$scratch/buckets.json" --html "$scratch/o.html"
+  --buckets "$scratch/buckets.json" --report "$scratch/o.html"
 check 'and is not slower' json "$scratch/o.json" '
   x["optimized"]["iteration_s"] <= x["optimized"]["before_s"] and x["optimized"]["speedup"] >= 1
   and x["optimized"]["before_s"] == x["iteration"]["replayed_s"] and x["optimized"]["seconds"] < 4
@@ -125,7 +127,13 @@ refuses 'a pass that is none' "pass: 'magic'; expected operator_fusion" "$traces
 refuses 'a limit where nothing tells memory' 'traces: nothing about memory' "$traces/ddp_2.tar.gz" --optimize \
   --memory 1GB
 refuses 'a budget of no search' 'expected --optimize with them' "$traces/ddp_2.tar.gz" --budget 5s
-refuses 'a plan alone' 'one of --plan and --plan-out alone' "$traces/ddp_2.tar.gz" --optimize --plan p.json
+refuses 'a plan with buckets of none' 'expected --plan besides' "$traces/ddp_2.tar.gz" --optimize --plan-out p.json
+refuses 'a plan with buckets that are not searched' 'expected --optimize with them' "$traces/ddp_2.tar.gz" \
+  --plan "$traces/planned_2.json" --plan-out p.json
+refuses 'a cost of no plan' 'expected --plan besides' "$traces/ddp_2.tar.gz" --cost kernels
+refuses 'a plan that is not there' 'nowhere.json: cannot be read' "$traces/ddp_2.tar.gz" --plan "$scratch/nowhere.json"
+refuses 'a plan of other ranks' 'a plan for 2 devices, and traces of a job of 4 ranks' "$traces/ddp_4.tar.gz" \
+  --plan "$traces/planned_2.json"
 refuses 'flags of an optimizer that does not run' 'flags of the optimizer; expected --optimize' \
   "$traces/ddp_2.tar.gz" --passes tensor_fusion
 refuses 'a change that is none' "what-if: 'magic=2'; expected bandwidth=" "$traces/ddp_2.tar.gz" --what-if magic=2
@@ -137,6 +145,20 @@ refuses 'an algorithm that is none' 'expected ring, tree or halving_doubling' "$
   --what-if algorithm=star
 refuses 'an operator that is not there' "no operator 'x'" "$traces/ddp_2.tar.gz" --what-if operator=x
 check 'no trace is bad usage' complains 2 'FILE' "$replay"
+
+check 'a job that ran a plan, beside it' silent "$replay" "$traces/planned_2.tar.gz" --plan "$traces/planned_2.json" \
+  --json "$scratch/planned.json" --report "$scratch/planned.html" --trace "$scratch/planned.trace"
+check 'says so' grep -qE '^computing, forward +[0-9.]+ +[0-9.]+$' "$scratch/stdout"
+# gloo has no all-to-all, so DTensor gathers; the loss, which is not in the plan, gathers twice.
+check 'collectives are those of the plan' json "$scratch/planned.json" '
+  {c["kind"]: (c["recorded"], c["planned"]) for c in x["plan"]["collectives"]}
+  == {"all_reduce": (2, 2), "reduce_scatter": (2, 2), "all_gather": (10, 2), "all_to_all": (0, 6)}'
+check 'times are those of replay and simulation' json "$scratch/planned.json" '
+  x["plan"]["replayed"]["iteration_s"] == x["iteration"]["replayed_s"] and x["plan"]["simulated"]["between_s"] == 0
+  and 0 < sum(x["plan"]["simulated"]["computing_s"].values()) <= x["plan"]["simulated"]["iteration_s"]
+  and all(0 < x["plan"][k]["communicating_s"] < x["plan"][k]["iteration_s"] for k in ("replayed", "simulated"))'
+check 'the trace has the simulated timeline' json "$scratch/planned.trace" '
+  sum(e["name"] == "process_name" and "simulated" in e["args"]["name"] for e in x["traceEvents"]) == 3'
 
 check 'traces with memory' silent "$replay" "$traces/ddp_2_memory.tar.gz" --json "$scratch/memory.json"
 check 'say what is needed' grep -qE '^rank 1 needs [0-9.]+ MB of memory at most' "$scratch/stdout"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# --report of every program that has it: a self-contained page, which a browser displays, if one is installed.
+# --report of every program that has it: a self-contained page, which a browser paints, if one is installed.
 # usage: report.sh BIN_DIR PLAN RESOURCES SCRATCH_DIR
 set -u
 bin=$1 plan=$2 resources=$3 scratch=$4
@@ -7,7 +7,8 @@ rm -rf "$scratch" && mkdir -p "$scratch"
 # shellcheck source=../support/checks.sh
 . "$(dirname "$0")/../support/checks.sh"
 python=${python:-/usr/bin/python3}
-browser=$(command -v chromium || command -v google-chrome || true)
+# shellcheck source=../support/browser.sh
+. "$(dirname "$0")/../support/browser.sh"
 
 cat >"$scratch/page.py" <<'END'
 # The page is XML behind its first line, loads nothing, and has what it must have.
@@ -34,25 +35,26 @@ report() { # NAME WORDS... -- COMMAND...
   [[ -x $bin/$1 ]] || return
   check "$name reports" silent "$bin/$1" "${@:2}" --report "$scratch/$name.html"
   check "$name: a page" silent "$python" "$scratch/page.py" "$scratch/$name.html" "${words[@]}"
-  cp "$scratch/$name.html" "$scratch/first.html"
   if [[ -n $browser ]]; then
-    check "$name: a browser shows it" silent timeout 60 "$browser" --headless --no-sandbox --disable-gpu \
-      --disable-dev-shm-usage --user-data-dir="$scratch/profile" --screenshot="$scratch/$name.png" \
-      "file://$scratch/$name.html"
-    check "$name: a picture of some size" test "$(wc -c <"$scratch/$name.png")" -gt 10000
+    check "$name: a browser paints it" painted "$scratch/$name.html" "${colours:-3}"
   fi
 }
 
 report simulate 'Timeline' 'Memory' 'Critical path' -- simulate "$plan"
-report explain_plan 'best other one' 'conv2d 3' -- explain_plan "$plan"
-report parallelize 'Time and memory' 'Timeline' 'data' 'flexflow' -- \
+colours=0 report explain_plan 'best other one' 'conv2d 3' -- explain_plan "$plan"
+report parallelize 'Time and memory' 'Timeline' 'data' 'flexflow' 'What each division gains' -- \
   parallelize zoo:lenet --machine p100:1x2 --max-proposals 100
+report unity 'Time and memory' 'Both graphs' 'best other one' -- \
+  parallelize 'zoo:mlp?form=fig1' --machine summit:1x2 --search unity --baselines none
+report diff_plans 'What differs' 'Both plans are the same' 'Timeline' -- diff_plans "$plan" "$plan"
 report optimize 'What each rule gained' 'Both graphs' -- optimize 'zoo:bert?layers=1' --max-expansions 50
 report plan_memory 'Loaded from the host' 'lru' -- plan_memory 'zoo:lenet?batch=32' --limit 2MB
 report fuse 'The search' 'no_fusion' 'disco' -- fuse zoo:lenet --machine 1080ti:1x2 --budget 1s
 report distribute 'Trials of the search' 'all_reduce' -- \
   distribute zoo:lenet --resources "$resources" --strategy auto --trials 20
 report train 'Losses' 'The last step' 'rank 1 computes' -- train "$plan" --steps 3
+report train_graph 'Losses' 'Ranges of vertices' 'The last epoch' 'simulated' -- \
+  train_graph rmat:8:1000 --epochs 3 --ranks 2 --machine p100:1x2
 [[ -n $browser ]] || echo 'no browser here: pages were parsed, not looked at'
 if [[ -x $bin/simulate ]]; then
   check 'a report that cannot be written' complains 1 'no_folder' \

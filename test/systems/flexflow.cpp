@@ -98,10 +98,10 @@ TEST_CASE("FlexFlow options of another algorithm are refused by name") {
   const subject x{small_rnnlm, "k80:1x4"};
   auto o = options_of(10, 1, strategy_algorithm::greedy);
   o.width = 2;
-  CHECK_THROWS_WITH(x.search(o), "search: a width, of an algorithm that has none; expected beam");
+  CHECK_THROWS_WITH(x.search(o), "search: a width for another algorithm; expected beam");
   o = options_of(10, 1, strategy_algorithm::beam);
   o.chains = 2;
-  CHECK_THROWS_WITH(x.search(o), Catch::Contains("of an algorithm that has none; expected mcmc"));
+  CHECK_THROWS_WITH(x.search(o), Catch::Contains("for another algorithm; expected mcmc"));
 }
 
 TEST_CASE("FlexFlow searches keep their limit of proposals") {

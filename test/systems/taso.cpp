@@ -257,14 +257,14 @@ TEST_CASE("TASO options of another algorithm are refused") {
   using systems::algorithm;
   for (const auto which : {algorithm::beam, algorithm::mcmc}) {
     CHECK(refused(which, [](auto& o) { o.resume = "a"; }) ==
-          "search: a checkpoint, of an algorithm that has none; expected backtracking or exact");
+          "search: a checkpoint for another algorithm; expected backtracking or exact");
     CHECK(refused(which, [](auto& o) { o.alpha = 2; }) ==
-          "search: alpha, sleep sets or patience, of an algorithm that has none of these; expected backtracking");
+          "search: alpha, sleep sets or patience for another algorithm; expected backtracking");
   }
   CHECK(refused(algorithm::exact, [](auto& o) { o.width = 3; }) ==
-        "search: a width, of an algorithm that has none; expected beam");
+        "search: a width for another algorithm; expected beam");
   CHECK(refused(algorithm::beam, [](auto& o) { o.beta = 3; }) ==
-        "search: beta, of an algorithm that has none; expected mcmc");
+        "search: beta for another algorithm; expected mcmc");
 }
 
 }  // namespace tests_of_taso

@@ -62,7 +62,7 @@ UNITY_INLINE mapped_file::mapped_file(const std::filesystem::path& path) {
     refuse();
   }
   if (!S_ISREG(status.st_mode)) {
-    throw error{path.string(), "is no regular file", "one"};
+    throw error{path.string(), "not a regular file", "a regular file"};
   }
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size > 0) {  // an empty mapping is not allowed

@@ -398,7 +398,7 @@ UNITY_INLINE std::string to_deepspeed_text(const parallel::stated_plan& p) {
                            {"gradient_accumulation_steps", s.microbatches()}};
   nlohmann::ordered_json zero{{"stage", s.zero}};
   if (s.zero > 0) {
-    zero["overlap_comm"] = true;  // reduces gradients while the backward pass runs
+    zero["overlap_comm"] = s.zero > 1 || s.overlaps_sums();  // reduces gradients while the backward pass runs
   }
   r["zero_optimization"] = zero;
   if (p.element == tensor::dtype::bfloat16 || p.element == tensor::dtype::float16) {

@@ -149,11 +149,13 @@ class kineto_reader {
   void add_gloo(const json_event& e);
   trace::event& add(const json_event& e, trace::event_kind kind, std::uint32_t lane);
   [[nodiscard]] collective_note note_of(const json_event& e) const;
-  [[nodiscard]] bytes size_of(const json_event& e) const;
+  [[nodiscard]] bytes size_of(const json_event& e, std::size_t argument = 0) const;
   std::uint32_t host_lane(const json_event& e);
   std::uint32_t lane(const std::string& key, const std::string& name, trace::lane_kind kind, std::uint32_t device);
   void join_by_arrows();
   void join_gloo();
+  std::vector<std::uint32_t> join_calls(std::vector<std::uint32_t> calls, std::vector<std::uint32_t> runs);
+  void mark_waits();
   void complete_collectives();
   void set_parts();
   void check() const;
@@ -193,6 +195,7 @@ UNITY_INLINE trace::rank_trace kineto_reader::run() {
   join_by_arrows();
   complete_collectives();
   join_gloo();
+  mark_waits();
   set_parts();
   memory_.add_to(trace_, lanes_);
   finish_rank(trace_);
@@ -326,7 +329,9 @@ UNITY_INLINE void kineto_reader::add_operation(const json_event& e) {
     added.message = static_cast<std::uint32_t>(trace_.messages.size());
     trace::message m;
     m.way = trace::exchange_named(e.name.substr(6));
-    m.size = size_of(e);
+    const bool has_results_first = m.way == trace::exchange::all_gather || m.way == trace::exchange::reduce_scatter ||
+                                   m.way == trace::exchange::all_to_all;
+    m.size = size_of(e, has_results_first ? 1 : 0);
     trace_.messages.push_back(m);
   }
 }
@@ -371,8 +376,8 @@ UNITY_INLINE void kineto_reader::add_gloo(const json_event& e) {
   trace_.messages.push_back(m);
 }
 
-// The size that "Input Dims" and "Input type" state: a list of shapes, or of lists of them.
-UNITY_INLINE bytes kineto_reader::size_of(const json_event& e) const {
+// The size of an argument by "Input Dims" and "Input type": a list of shapes, or of lists of them.
+UNITY_INLINE bytes kineto_reader::size_of(const json_event& e, std::size_t argument) const {
   constexpr std::int64_t most = std::int64_t{1} << 50U;
   simdjson::dom::array dims;
   simdjson::dom::array types;
@@ -391,7 +396,7 @@ UNITY_INLINE bytes kineto_reader::size_of(const json_event& e) const {
   };
   std::int64_t elements = 0;
   simdjson::dom::array first;
-  if (dims.size() > 0 && dims.at(0).get_array().get(first) == simdjson::SUCCESS && first.size() > 0) {
+  if (dims.size() > argument && dims.at(argument).get_array().get(first) == simdjson::SUCCESS && first.size() > 0) {
     if (first.at(0).is_array()) {
       for (const auto shape : first) {
         simdjson::dom::array one;
@@ -404,8 +409,8 @@ UNITY_INLINE bytes kineto_reader::size_of(const json_event& e) const {
     }
   }
   std::string_view type;
-  if (has_types && types.size() > 0) {
-    static_cast<void>(types.at(0).get_string().get(type) == simdjson::SUCCESS);
+  if (has_types && types.size() > argument) {
+    static_cast<void>(types.at(argument).get_string().get(type) == simdjson::SUCCESS);
   }
   const auto one = element_bytes(type);
   return elements * (one == bytes{} ? bytes{4} : one);  // lists of tensors state no type; most are float
@@ -489,7 +494,8 @@ UNITY_INLINE void kineto_reader::complete_collectives() {
   }
 }
 
-// The k-th call of c10d for a collective of a kind and size starts the k-th such collective of gloo.
+// The k-th call of c10d for a collective of a kind and size starts the k-th such collective of gloo. gloo runs
+// reduce-scatters as all-reduces.
 UNITY_INLINE void kineto_reader::join_gloo() {
   using kind = std::pair<trace::exchange, bytes>;
   std::map<kind, std::vector<std::uint32_t>> calls;
@@ -502,25 +508,54 @@ UNITY_INLINE void kineto_reader::join_gloo() {
     const auto& m = trace_.messages[e.message];
     (e.kind == trace::event_kind::operation ? calls : runs)[{m.way, m.size}].push_back(i);
   }
-  const auto by_start = [&](auto a, auto b) { return trace_.events[a].start < trace_.events[b].start; };
   for (auto& [key, list] : calls) {
-    unity::stable_sort(list, by_start);
-    auto& started = runs[key];
-    unity::stable_sort(started, by_start);
-    std::size_t next = 0;
-    for (const auto c : list) {
-      auto& call = trace_.events[c];
-      // Collectives that were called before the recording started have no call.
-      while (next < started.size() && trace_.events[started[next]].start < call.start) {
-        ++next;
-      }
-      if (next < started.size()) {
-        call.kind = trace::event_kind::launch;
-        call.correlation = trace_.events[started[next++]].correlation = next_correlation_++;
+    join_calls(list, runs[key]);
+    if (key.first == trace::exchange::reduce_scatter) {  // those of all-reduces were joined before
+      for (const auto run : join_calls(list, runs[{trace::exchange::all_reduce, key.second}])) {
+        trace_.messages[trace_.events[run].message].way = key.first;
       }
     }
+  }
+  for (const auto& [key, list] : calls) {
     for (const auto c : list) {
       trace_.events[c].message = trace::no_message;
+    }
+  }
+}
+
+// Joins each call to the first collective from its start on that no call has started. Both are indices of events.
+// Returns the collectives that were joined.
+UNITY_INLINE std::vector<std::uint32_t> kineto_reader::join_calls(std::vector<std::uint32_t> calls,
+                                                                  std::vector<std::uint32_t> runs) {
+  const auto by_start = [&](auto a, auto b) { return trace_.events[a].start < trace_.events[b].start; };
+  const auto is_joined = [&](auto i) { return trace_.events[i].correlation != 0; };
+  std::erase_if(calls, is_joined);
+  std::erase_if(runs, is_joined);
+  unity::stable_sort(calls, by_start);
+  unity::stable_sort(runs, by_start);
+  std::vector<std::uint32_t> joined;
+  std::size_t next = 0;
+  for (const auto c : calls) {
+    auto& call = trace_.events[c];
+    // Collectives that were called before the recording started have no call.
+    while (next < runs.size() && trace_.events[runs[next]].start < call.start) {
+      ++next;
+    }
+    if (next < runs.size()) {
+      call.kind = trace::event_kind::launch;
+      call.correlation = trace_.events[runs[next]].correlation = next_correlation_++;
+      joined.push_back(runs[next++]);
+    }
+  }
+  return joined;
+}
+
+// DTensor's collectives: without a device, the host thread waits in this call.
+UNITY_INLINE void kineto_reader::mark_waits() {
+  const auto wait = names_.find("_c10d_functional::wait_tensor");
+  for (auto& e : trace_.events) {
+    if (wait.valid() && device_events_ == 0 && e.name == wait) {
+      e.kind = trace::event_kind::synchronization;
     }
   }
 }

@@ -254,7 +254,7 @@ UNITY_INLINE sealed_reader::sealed_reader(const std::filesystem::path& path, std
     refuse(fmt::format("cannot be read ({})", std::strerror(errno)), "a readable file");
   }
   if (!S_ISREG(status.st_mode)) {
-    refuse("is no regular file", fmt::format("a file of \"{}\"", kind_of(line)));
+    refuse("not a regular file", fmt::format("a file of \"{}\"", kind_of(line)));
   }
   if (static_cast<std::uint64_t>(status.st_size) > largest_file) {
     refuse(fmt::format("has more than {} bytes", largest_file), "a smaller file");
@@ -317,7 +317,7 @@ UNITY_INLINE replaced_file::replaced_file(const std::filesystem::path& path)
     : target_{link_target(path)}, name_{path.string()} {
   std::error_code ignored;
   if (std::filesystem::exists(target_, ignored) && !std::filesystem::is_regular_file(target_, ignored)) {
-    throw error{name_, "is no regular file", "a name for a file"};
+    throw error{name_, "not a regular file", "a name for a file"};
   }
   partial_ = name_beside(target_, ".partial");
   while (!lock()) {

@@ -399,7 +399,7 @@ class rule_compiler {
   void check_repetition(const pattern& p, const std::vector<syntax::term>& side) const {
     for (const auto& root : p.roots) {
       if (!root.repeated && depends_on_index(p, root)) {
-        fail(to_text(side), "'...' after what is there once per repetition");
+        fail(to_text(side), "'...' after roots that depend on the repetition");
       }
     }
   }

@@ -22,7 +22,7 @@ struct rule_token {
 };
 
 // Reads tokens one by one. Text and file name must outlive it.
-// Errors: unity::error that names file, line and column, for what is no token.
+// Errors: unity::error that names file, line and column, for text that is not a token.
 class rule_lexer {
  public:
   rule_lexer(std::string_view text, std::string_view file) : text_{without_byte_order_mark(text)}, file_{file} {

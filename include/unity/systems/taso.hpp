@@ -119,17 +119,17 @@ inline void check_options(const taso_options& o) {
   const taso_options plain;
   const bool saves = o.algorithm == algorithm::backtracking || o.algorithm == algorithm::exact;
   if (!saves && !(o.checkpoint.empty() && o.resume.empty())) {
-    throw error{"search", "a checkpoint, of an algorithm that has none", "backtracking or exact"};
+    throw error{"search", "a checkpoint for another algorithm", "backtracking or exact"};
   }
   if (o.algorithm != algorithm::backtracking &&
       (o.alpha != plain.alpha || o.sleep_sets != plain.sleep_sets || o.patience != plain.patience)) {
-    throw error{"search", "alpha, sleep sets or patience, of an algorithm that has none of these", "backtracking"};
+    throw error{"search", "alpha, sleep sets or patience for another algorithm", "backtracking"};
   }
   if (o.algorithm != algorithm::beam && o.width != plain.width) {
-    throw error{"search", "a width, of an algorithm that has none", "beam"};
+    throw error{"search", "a width for another algorithm", "beam"};
   }
   if (o.algorithm != algorithm::mcmc && o.beta != plain.beta) {
-    throw error{"search", "beta, of an algorithm that has none", "mcmc"};
+    throw error{"search", "beta for another algorithm", "mcmc"};
   }
 }
 

@@ -14,6 +14,7 @@
 #include <unity/core/units.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/trace/flow_graph.hpp>
+#include <unity/trace/iteration_work.hpp>
 
 namespace unity::trace {
 
@@ -244,14 +245,10 @@ namespace detail {
 // Adds up how the devices of a rank are used. Time is that of the union of intervals over its resources.
 class use_counter {
  public:
-  use_counter(const flow_graph& g, const replayed_iteration& r) : graph_{g}, replayed_{r}, causes_{g, r} {
-    computes_on_stream_.resize(g.ranks.size());
-    by_rank_.resize(g.ranks.size());
+  use_counter(const flow_graph& g, const replayed_iteration& r)
+      : graph_{g}, replayed_{r}, causes_{g, r}, with_streams_{ranks_with_streams(g)}, by_rank_(g.ranks.size()) {
     for (std::uint32_t t = 0; t < g.tasks.size(); ++t) {
       by_rank_[g.tasks[t].rank].push_back(t);
-      if (g.tasks[t].type == task_type::kernel || g.tasks[t].type == task_type::copy) {
-        computes_on_stream_[g.tasks[t].rank] = true;
-      }
     }
   }
 
@@ -263,13 +260,13 @@ class use_counter {
     }
     const picoseconds from{replayed_.times[of.begin].end};
     const picoseconds to{replayed_.times[of.finish].end};
-    std::vector<interval> busy;
-    std::vector<interval> moving;
+    std::vector<task_interval> busy;
+    std::vector<task_interval> moving;
     for (const auto t : by_rank_[rank]) {
       const auto& times = replayed_.times[t];
-      const interval i{std::max(picoseconds{times.start}, from), std::min(picoseconds{times.end}, to), t};
+      const task_interval i{std::max(picoseconds{times.start}, from), std::min(picoseconds{times.end}, to), t};
       if (i.end > i.start) {
-        if (computes(graph_.tasks[t])) {
+        if (computes(graph_.tasks[t], with_streams_)) {
           busy.push_back(i);
         } else if (is_communication(graph_.tasks[t].type)) {
           moving.push_back(i);
@@ -293,31 +290,6 @@ class use_counter {
   }
 
  private:
-  struct interval {
-    picoseconds start{};
-    picoseconds end{};
-    std::uint32_t task = 0;
-    friend bool operator<(const interval& a, const interval& b) {
-      return std::tie(a.start, a.end, a.task) < std::tie(b.start, b.end, b.task);
-    }
-  };
-  static picoseconds covered(std::vector<interval>& all) {
-    std::sort(all.begin(), all.end());
-    picoseconds sum;
-    picoseconds at{std::numeric_limits<std::int64_t>::min()};
-    for (const auto& i : all) {
-      sum += std::max(picoseconds{}, i.end - std::max(at, i.start));
-      at = std::max(at, i.end);
-    }
-    return sum;
-  }
-  [[nodiscard]] bool computes(const flow_task& t) const {
-    return computes_on_stream_[t.rank]
-               ? t.type == task_type::kernel || t.type == task_type::copy ||
-                     (t.type == task_type::earlier && t.part != phase::communication)
-               : t.type == task_type::host || t.type == task_type::launch || t.type == task_type::gap;
-  }
-
   // Attributes the idle time [from, to) before a task: goes back along what was waited for, and attributes each part of
   // the time to what ran on that path.
   void explain(std::uint32_t t, picoseconds from, picoseconds to, rank_use& all) const {
@@ -351,7 +323,7 @@ class use_counter {
     if (task.type == task_type::begin) {
       return idle_cause::drained;
     }
-    if (!computes_on_stream_[own]) {
+    if (!with_streams_[own]) {
       return task.type == task_type::synchronization ? idle_cause::synchronization : idle_cause::host;
     }
     return task.type == task_type::synchronization ? idle_cause::synchronization : idle_cause::launch;
@@ -360,7 +332,7 @@ class use_counter {
   const flow_graph& graph_;
   const replayed_iteration& replayed_;
   causes causes_;
-  std::vector<bool> computes_on_stream_;
+  std::vector<bool> with_streams_;
   std::vector<std::vector<std::uint32_t>> by_rank_;
 };
 

@@ -271,9 +271,15 @@ TEST_CASE("data_statement_of gives the statement of a data-parallel lenet plan")
   p.pipeline.stages.resize(4);
   r = parallel::data_statement_of(operators(), p);
   CHECK(r.statement.zero == 3);
+  CHECK_FALSE(r.statement.is_overlapped);  // said of stages 0 and 1 alone
   CHECK(r.statement.batch == 3 * samples);
   CHECK(r.statement.microbatches() == 3);
   for (auto& w : p.synchronization.weights) {
+    w.parts[0].stage = 1;
+  }
+  CHECK(parallel::data_statement_of(operators(), p).statement.overlaps_sums());
+  for (auto& w : p.synchronization.weights) {
+    w.parts[0].stage = 3;
     w.parts[0].is_resharded = false;
   }
   CHECK(has(data_complaint(p), "weights that wait for the backward pass; expected weights that are gathered again"));

@@ -232,7 +232,9 @@ UNITY_INLINE stated_plan data_plan_reader::read() const {
                   "no recomputation: the model's code decides what is recomputed"};
     }
   }
-  return started(count);
+  auto r = started(count);
+  r.statement.is_overlapped = r.statement.zero == 1;  // in plans, a gradient is reduced as soon as it is complete
+  return r;
 }
 
 class transformer_plan_reader : plan_reader {

@@ -201,7 +201,7 @@ UNITY_INLINE task_operation operation_of_task(const tensor::algebra& a, const op
     const auto share = detail::share_of_parts(a, {o.op, o.inputs, o.outputs}, made.part);
     if (!share) {
       throw error{fmt::format("operator {}", a.signature(o.op.kind).name), "a sum whose parts do not add up to it",
-                  "counts of what is summed only in a factor of the sum"};
+                  "a sum that depends on its number of terms only by a factor"};
     }
     made.share = *share;
   }

@@ -364,7 +364,7 @@ UNITY_INLINE std::vector<collected_rule> get_rules(archive_reader& in, const std
     std::uint8_t found = 0;
     in.get(found);
     if (parsed.size() != 1 || found > static_cast<std::uint8_t>(verdict::unknown)) {
-      in.fail("what is no rule and its verdict");
+      in.fail("a record other than a rule and its verdict");
     }
     r.rule = std::move(parsed[0]);
     r.proof.found = static_cast<verdict>(found);
