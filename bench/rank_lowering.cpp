@@ -104,7 +104,7 @@ void lowering_one_rank_does_not_depend_on_how_many_there_are(const std::string& 
                                                              const systems::named_builder& rule) {
   double first = 0;
   for (const std::size_t ranks : std::vector<std::size_t>{4, 16, 64, 256, 1024}) {
-    // One rank that is no server (where there are servers), and one that is.
+    // One rank that is not a server (where there are servers), and one that is.
     const auto own = apart([&] { return measure(model, ranks, rule, static_cast<std::uint32_t>(ranks - 1)); });
     const auto server = apart([&] { return measure(model, ranks, rule, static_cast<std::uint32_t>(0)); });
     const auto all = apart([&] { return measure(model, ranks, rule, std::nullopt); });

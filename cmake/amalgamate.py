@@ -15,7 +15,7 @@ import tempfile
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
 # What may go over several lines, and what is needed to tell where such begins: a line that begins inside of a comment
-# or of a raw string is no directive.
+# or of a raw string is not a directive.
 TOKEN = re.compile(r"""
     //(?:\\\n|[^\n])*             | /\*(?s:.*?)\*/
   | (?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\((?s:.*?)\)(?P=end)"

@@ -437,7 +437,7 @@ def show(found):
 
 
 def write(path, found):
-    # JSON has no infinity: an output that is no finite number has the error null.
+    # JSON has no infinity: an output that is not a finite number has the error null.
     plain = json.loads(json.dumps(found), parse_constant=lambda _: None)
     # Whole or not at all: a device is written to, a file is replaced.
     whole = path + ".part" if os.path.isfile(path) or not os.path.exists(path) else path

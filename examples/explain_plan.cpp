@@ -152,6 +152,6 @@ void run(const arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return support::run_program<arguments>("explain_plan", "Explains why a plan divides each operator as it does", argc, argv,
-                                         declare, run);
+  return support::run_program<arguments>("explain_plan", "Explains why a plan divides each operator as it does", argc,
+                                         argv, declare, run);
 }

@@ -85,7 +85,7 @@ void write_model(const arguments& a, const tensor::algebra& operators) {
 
 void run(arguments& a) {
   if (a.to == "onnx" && a.out.empty()) {
-    throw error{"--to onnx", "no --out", "a file: an ONNX model is no text"};
+    throw error{"--to onnx", "no --out", "a file: an ONNX model is not text"};
   }
   support::expect_writable(a.out);
   const auto operators = tensor::training_algebra();
@@ -105,6 +105,6 @@ void run(arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return support::run_program<arguments>("export_plan", "Exports a plan to another framework.", argc, argv,
-                                         declare, run);
+  return support::run_program<arguments>("export_plan", "Exports a plan to another framework.", argc, argv, declare,
+                                         run);
 }

@@ -296,7 +296,7 @@ void run(arguments a) {
   }
   if (const std::filesystem::path spill = a.generation.enumeration.folder; !spill.empty()) {
     if (!std::filesystem::is_directory(spill)) {  // an error now, not when memory is full
-      throw error{spill.string(), "is no folder", "one for terms, which is there"};
+      throw error{spill.string(), "is not a folder", "one for terms, which is there"};
     }
     support::expect_writable(spill / "written-here");
   }

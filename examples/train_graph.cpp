@@ -348,10 +348,11 @@ nlohmann::json result_json(const vertex_flags& a, const vertex_job& j, int ranks
 // Losses, the ranges of vertices and the timeline of the last epoch.
 std::string to_report(const vertex_flags& a, const vertex_job& j, const outcome& r, const further_results& more) {
   io::html_report page{fmt::format("{} on {}", a.model, a.graph)};
-  page.paragraph(fmt::format("{} vertices, {} edges, {} ranks. Accuracy: {:.4f} of training, {:.4f} of validation, "
-                             "{:.4f} of test vertices.",
-                             j.data.graph.vertices(), j.data.graph.edges(), r.parts.size(), r.accuracy.train,
-                             r.accuracy.validation, r.accuracy.test));
+  page.paragraph(
+      fmt::format("{} vertices, {} edges, {} ranks. Accuracy: {:.4f} of training, {:.4f} of validation, "
+                  "{:.4f} of test vertices.",
+                  j.data.graph.vertices(), j.data.graph.edges(), r.parts.size(), r.accuracy.train,
+                  r.accuracy.validation, r.accuracy.test));
   io::line_chart losses{"epoch", "loss", {{"loss", {}}}};
   for (std::size_t s = 0; s < r.epochs.size(); ++s) {
     const auto loss = r.epochs[s].loss;

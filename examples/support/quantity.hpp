@@ -27,7 +27,7 @@ inline const units rates{{"B/s", 1}, {"KB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}
 
 // Throws: unity::error if `text` is not a number from 0 to 1e18 followed by a unit; `flag`: its flag, for the message.
 inline double parse_quantity(const std::string& flag, const std::string& text, const units& known) {
-  double number = 0;  // decimal: std::stod also reads spaces and hexadecimal, in which 0x10B is no number of bytes
+  double number = 0;  // decimal: std::stod also reads spaces and hexadecimal, in which 0x10B is not a number of bytes
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   const auto used = status == std::errc{} ? static_cast<std::size_t>(end - text.data()) : 0;
   const auto unit = known.find(text.substr(used));
@@ -46,7 +46,7 @@ inline double parse_quantity(const std::string& flag, const std::string& text, c
 inline std::int64_t parse_size(const std::string& flag, const std::string& text) {
   const auto size = parse_quantity(flag, text, {{"", 1}});
   if (size < 1 || size != std::floor(size)) {
-    throw unity::error{flag, "a size that is no whole number", "a size of at least 1"};
+    throw unity::error{flag, "a size that is not a whole number", "a size of at least 1"};
   }
   return static_cast<std::int64_t>(size);
 }

@@ -152,7 +152,7 @@ def check_names(plan, module):
                                 module.named_buffers(remove_duplicate=False)))
     for name in plan.parameters:
         if name not in have:
-            raise ValueError(f"{name}: the module has no such parameter; expected the one that the plan is of")
+            raise ValueError(f"{name}: the module has no such parameter; expected the module of the plan")
         expected, found = plan.parameters[name].shape, list(have[name].shape)
         if expected is not None and found != expected:
             raise ValueError(f"{name}: the shape {found}; expected {expected}, as the plan has it")

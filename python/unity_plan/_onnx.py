@@ -68,7 +68,7 @@ LARGEST_CONSTANT = 1 << 24  # elements; a larger one stays the operator that mak
 def _fold_constants(model, parameters, buffers):
     """Makes a constant of what the module computes from constants and buffers alone: rotary frequencies, masks.
 
-    Each device computes these itself, so they are no operators of a plan. Buffers that are read beside parameters or
+    Each device computes these itself, so they are not operators of a plan. Buffers that are read beside parameters or
     activations, such as running means, stay weights.
     """
     from onnx import helper, numpy_helper

@@ -1,4 +1,4 @@
-// expect: rewrite_space: the second argument is no additive_cost_model
+// expect: rewrite_space: the second argument is not an additive_cost_model
 // expect: (satisf[a-z ]+[^a-z]+additive_cost_model|additive_cost_model<[^>]*>. evaluated to false)
 // expect: m[.]objective[(]total[)]
 // Deduced template arguments are checked as early as explicit ones.

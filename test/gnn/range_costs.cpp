@@ -129,7 +129,7 @@ TEST_CASE("range costs refuse invalid layers and weights") {
   CHECK(complaint_of({{{}, {{{0, -1, 0, 0, 0}}, 0}}}) ==
         "cost of layer 1: -1 s for one of edges; expected a finite number that is not below 0");
   CHECK(complaint_of({{{{{1e308, 1e308, 0, 0, 0}}, 0}}}) ==
-        "costs of layers: a sum that is no number; expected finite seconds of the whole graph");
+        "costs of layers: a sum that is not a number; expected finite seconds of the whole graph");
 }
 
 }  // namespace tests_of_range_costs

@@ -155,7 +155,7 @@ TEST_CASE("an invalid topology is rejected with the cable and what was expected"
   CHECK(complaint(ab, {}, {{v(0), v(1), 0, {}, duplex::full}}) ==
         "m.json, links[0] (a - b): a bandwidth of 0; expected bytes per second above 0");
   CHECK(complaint(ab, {}, {{v(0), v(1), 1, {}, duplex::full}, {v(0), v(2), 1, {}, duplex::full}}) ==
-        "m.json, links[1]: an end that is no device and no switch; expected one of the 2");
+        "m.json, links[1]: an end that is neither a device nor a switch; expected one of the 2");
   CHECK(complaint(ab, {}, {{v(1), v(1), 1, {}, duplex::full}}) ==
         "m.json, links[0] (b - b): both ends are the same; expected two ends");
   CHECK(complaint(ab, {}, {{v(0), v(1), 1, picoseconds{-1}, duplex::full}}) ==

@@ -84,7 +84,7 @@ TEST_CASE("Kineto host memory is ignored where a device reports memory") {
   CHECK(r.rank.held == bytes{300});  // on both devices
 }
 
-TEST_CASE("Kineto memory events without operators or of impossible sizes are no allocations") {
+TEST_CASE("Kineto memory events without operators or of impossible sizes are not allocations") {
   const read_trace r{{work("mm", 5, 10, 50), memory(7, 12, 8, 1000, 8), memory(5, 12, 0, 1000, 8),
                       memory(5, 13, std::int64_t{1} << 60U, 1000, 8)}};
   CHECK(r.found().empty());

@@ -168,7 +168,7 @@ TEST_CASE("an invalid plan is not written to JSON") {
   CHECK_THROWS_WITH(io::to_plan_text(operators(), p), Catch::Contains("two kinds of device named"));
 }
 
-TEST_CASE("a document that is no plan is refused with its path") {
+TEST_CASE("a document that is not a plan is refused with its path") {
   CHECK_THAT(plan_problem("{\"format\": "), Catch::Contains("p.json, byte") && Catch::Contains("is not JSON"));
   CHECK_THAT(plan_problem("[]"), Catch::Contains("p.json: plan: has no \"format\""));
   CHECK(complaint("/format", "unity graph") ==

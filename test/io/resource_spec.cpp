@@ -114,8 +114,8 @@ TEST_CASE("a resource specification is read from a file; a node without devices 
 TEST_CASE("resource specification errors name the file and the line and what was expected") {
   CHECK_THAT(complaint("nodes: ["), Catch::StartsWith("r.yml, line 1: is not YAML: ") && !Catch::Contains("\n"));
   CHECK(complaint("ssh: {}") == "r.yml, line 1: resources: has no 'nodes'; expected one");
-  CHECK(complaint("[]") == "r.yml, line 1: resources: is no mapping; expected keys and values");
-  CHECK(complaint("nodes: 7") == "r.yml, line 1: resources.nodes: is no list; expected a list");
+  CHECK(complaint("[]") == "r.yml, line 1: resources: is not a mapping; expected keys and values");
+  CHECK(complaint("nodes: 7") == "r.yml, line 1: resources.nodes: is not a list; expected a list");
   CHECK(complaint("nodes: []") == "r.yml, line 1: resources.nodes: is empty; expected a node");
   CHECK(complaint("nodes:\n  - gpus: [0]") == "r.yml, line 2: resources.nodes[0]: has no 'address'; expected one");
   CHECK(complaint("nodes:\n  - address: a\n    gpus: [0, x]") ==
@@ -125,9 +125,9 @@ TEST_CASE("resource specification errors name the file and the line and what was
   CHECK(complaint("nodes:\n  - address: a\n    gpus: [0]\n    gpus: [1]") ==
         "r.yml, line 2: resources.nodes[0]: has 'gpus' 2 times; expected one");
   CHECK(complaint("nodes:\n  - address: a\n    gpus: 4") ==
-        "r.yml, line 3: resources.nodes[0].gpus: is no list; expected a list");
+        "r.yml, line 3: resources.nodes[0].gpus: is not a list; expected a list");
   CHECK(complaint("nodes:\n  - address: [a]") ==
-        "r.yml, line 2: resources.nodes[0].address: is no scalar; expected an address");
+        "r.yml, line 2: resources.nodes[0].address: is not a scalar; expected an address");
   CHECK(
       complaint("nodes:\n  - address: a\n    network_bandwidth: 0") ==
       "r.yml, line 3: resources.nodes[0].network_bandwidth: is '0'; expected gigabits per second above 0, 1e6 at most");
@@ -138,7 +138,7 @@ TEST_CASE("resource specification errors name the file and the line and what was
   CHECK_THAT(complaint("nodes:\n  - address: a\n  - address: a"),
              Catch::StartsWith("r.yml, line 3: resources.nodes[1]: the address a a second time"));
   CHECK(complaint(three_nodes, "abacus") == "r.yml: no GPU 'abacus'; expected " + hardware::gpu_names());
-  CHECK_THAT(complaint(""), Catch::Contains("is no mapping"));
+  CHECK_THAT(complaint(""), Catch::Contains("is not a mapping"));
   const std::vector<std::pair<std::string, std::string>> no_addresses{
       {"\"a\\nb\"", "a b"}, {"\"\"", ""}, {"\"a b\"", "a b"}, {"\xc3\xa9", "\xc3\xa9"}};
   for (const auto& [address, shown] : no_addresses) {

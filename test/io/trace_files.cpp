@@ -87,7 +87,9 @@ TEST_CASE("PyTorch profiler kernels are joined with their launches in old and ne
 }
 
 TEST_CASE("DTensor's collectives over gloo are launched by their calls, and their waits end with them") {
-  const auto dims = [](const std::string& all) { return R"("Input Dims":[)" + all + R"(],"Input type":["TensorList"])"; };
+  const auto dims = [](const std::string& all) {
+    return R"("Input Dims":[)" + all + R"(],"Input type":["TensorList"])";
+  };
   // A call of an all-gather or a reduce-scatter states its results first; both calls below have results of 64 numbers.
   const auto job = job_of({kineto({
       event("user_annotation", "ProfilerStep#1", "5", 0, 1000),
@@ -137,7 +139,7 @@ TEST_CASE("kernels without correlation are joined by flow arrows and unknown eve
   CHECK(r.events[0].correlation != 0);
   CHECK(r.events[0].correlation == r.events[1].correlation);
   CHECK(r.unknown.at("category something_new") == 1);
-  CHECK(r.unknown.at("events that are no objects") == 1);
+  CHECK(r.unknown.at("events that are not objects") == 1);
 }
 
 TEST_CASE("invalid traces and traces of other jobs are refused in one line") {

@@ -16,7 +16,7 @@ SOURCES = {".cpp", ".hpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"](unity/(\w+)/(?:[^>"]*/)?detail/[^>"]*)', re.MULTILINE)
 QUALIFIED = re.compile(r"(?<!\w)((?:(?:\w+::)+|::)detail\b|(?<!:)detail(?=::))(?:::(\w+))?")
 BLOCK = re.compile(r"^namespace (unity::)?detail \{\n(.*?)^\}  // namespace", re.MULTILINE | re.DOTALL)
-# What is no code: text and comments.
+# What is not code: text and comments.
 LITERALS = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 

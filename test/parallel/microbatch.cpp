@@ -151,7 +151,7 @@ TEST_CASE("sample_count is the first size of the first output if an input has th
         }) == 0);
 }
 
-TEST_CASE("inputs of as many rows as there are samples stay whole if their rows are no samples") {
+TEST_CASE("inputs of as many rows as there are samples stay whole if their rows are not samples") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4, 4});
   const auto table = b.input("table", {4, 4});

@@ -82,8 +82,8 @@ refuses 'models of other inputs are told' "bert_small.onnx: has the input 'input
 check 'a folder without models' complains 1 'empty: has no .onnx file' "$python" "$script" "$scratch/empty" --suite
 refuses 'a model that is not there' 'nowhere.onnx: no such file' "$scratch/nowhere.onnx"
 printf 'not a model' >"$scratch/text.onnx"
-refuses 'what is no model' 'text.onnx: onnxruntime does not take it' "$scratch/text.onnx"
-refuses 'what is no result' 'text.onnx: .*expected the JSON of optimize' \
+refuses 'what is not a model' 'text.onnx: onnxruntime does not take it' "$scratch/text.onnx"
+refuses 'what is not a result' 'text.onnx: .*expected the JSON of optimize' \
   "${given[@]}" --dim batch=2 --result "$scratch/text.onnx"
 refuses 'a program that is not there' 'nowhere: .*see --optimize' \
   "$small" --dim batch=1 --optimize "$scratch/nowhere"
@@ -97,6 +97,6 @@ if "$python" -c 'import onnx' 2>/dev/null; then
   silent "$optimize" 'zoo:bert?layers=1' --rules /dev/null --out "$scratch/zoo"
   check 'weights without data get the same in both models' silent "${compare[@]}" "$scratch/zoo/optimized.onnx" \
     --threads 1 --runs 5 --level off --optimize "$optimize" --json "$scratch/5.json" -- "${search[@]}"
-  check 'and are no inputs' json "$scratch/5.json" 'x["passed"] and 0 < x["onnxruntime"]["max_rel_error"] < 1e-4'
+  check 'and are not inputs' json "$scratch/5.json" 'x["passed"] and 0 < x["onnxruntime"]["max_rel_error"] < 1e-4'
 fi
 finish

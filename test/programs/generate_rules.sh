@@ -155,7 +155,7 @@ expect 2 'excludes' --parallel --axioms "$scratch/false.rules"
 expect 2 'excludes' --parallel --threads 9
 expect 2 'excludes' --derive relu:i --threads 2
 expect 2 'no operators' --derive ''
-expect 1 'nowhere: is no folder; expected' --ops matrix --max-ops 1 --spill "$scratch/nowhere"
+expect 1 'nowhere: is not a folder; expected' --ops matrix --max-ops 1 --spill "$scratch/nowhere"
 
 # No room for a checkpoint: what was kept before stays, and is gone on from.
 run 1 'full.terms.*File too large' bash -c 'limited "$@"' - 6 "$program" --ops "$small" --max-ops 3 \

@@ -216,7 +216,7 @@ with 'an operator without a configuration' 'without.json: .*nothing for node' "$
 with 'a strategy file that is not there' 'nowhere.json' "$scratch/nowhere.json"
 
 refuses 'a budget that is no time' 'budget.*soon' "${lenet[@]}" --budget soon
-refuses 'a rate that is no rate' 'offload.*fast' "${lenet[@]}" --offload fast
+refuses 'a rate that is not a rate' 'offload.*fast' "${lenet[@]}" --offload fast
 printf '' >"$scratch/file"
 check 'a folder that cannot be made' complains 1 'file/below' \
   "$parallelize" "${lenet[@]}" --max-proposals 4 --out "$scratch/file/below"

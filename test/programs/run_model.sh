@@ -43,7 +43,7 @@ check 'models of other outputs are refused' complains 1 'second graph: 2 outputs
 check 'inputs of other sizes are refused' complains 1 'input_0.pb: a tensor of other sizes; expected float32' \
   "$run_model" "$models/resnet_small.onnx" --dim batch=3 --backend reference --data "$scratch/data"
 mkdir "$scratch/text" && printf 'not a tensor' >"$scratch/text/input_0.pb"
-check 'so are those that are no tensors' complains 1 'input_0.pb: no tensor' "${run[@]}" --data "$scratch/text"
+check 'so are those that are not tensors' complains 1 'input_0.pb: no tensor' "${run[@]}" --data "$scratch/text"
 check 'and those that are not there' complains 1 'nowhere/input_0.pb' "${run[@]}" --data "$scratch/nowhere"
 check 'a place where nothing can be saved is told' complains 1 'expected' \
   "${run[@]}" --save "$scratch/text/input_0.pb/data"

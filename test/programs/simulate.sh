@@ -269,14 +269,14 @@ refuses 'a link without bandwidth' 'plan.machine.topology.links\[0\].bytes_per_s
 refuses 'a way to synchronize that is none' 'plan.synchronization.weights\[0\].how: is "gossip"; expected all_reduce' \
   "$scratch/synchronizer.json"
 refuses 'a bucket that is none' 'weights\[0\].bucket: no bucket has the name "b"' "$scratch/bucket.json"
-refuses 'a server that is no device' 'weights\[0\].device: no device has the name "x"' "$scratch/server.json"
+refuses 'a server that is not a device' 'weights\[0\].device: no device has the name "x"' "$scratch/server.json"
 refuses 'a weight that is none' 'weights\[0\].node: is 0; expected the node of a weight' "$scratch/weight.json"
 refuses 'a bucket without a weight' 'plan.synchronization: synchronization: no weight in bucket a' "$scratch/empty.json"
 refuses 'an input that is recomputed' 'plan.recomputed: recomputation, node 0 \(input\): what has no operands' \
   "$scratch/recomputed.json"
 refuses 'what is recomputed twice' 'plan.recomputed\[1\]: is 4; expected numbers of the' "$scratch/twice.json"
 refuses 'nodes that are none' 'plan.recomputed\[0\]: is 1000; expected numbers of the' "$scratch/beyond.json"
-refuses 'an output that is no value' 'plan.graph.outputs\[0\]: value 99' "$scratch/adjoint.json"
+refuses 'an output that is not a value' 'plan.graph.outputs\[0\]: value 99' "$scratch/adjoint.json"
 check 'a file that cannot be written takes back the others' complains 1 'No space|full' \
   "$simulate" "$plan" --json "$scratch/none.json" --trace /dev/full
 check 'and nothing is left' test ! -e "$scratch/none.json"
@@ -299,10 +299,10 @@ check 'and written in one order' grep -q \
 check 'devices that degrees do not multiply to' complains 1 'plan: t=2 .* are 4 devices; expected the 8' \
   stated "$gpt" megatron:t=2,p=2
 check 'a key that is none' complains 1 "plan, 'x': no such key" stated "$gpt" megatron:t=8,x=1
-check 'a model that is no transformer' complains 1 'a model without attention' stated zoo:lenet megatron:d=8
+check 'a model that is not a transformer' complains 1 'a model without attention' stated zoo:lenet megatron:d=8
 check 'attention that is one operator has no core' complains 1 'recompute=selective where attention is one operator' \
   stated 'zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16' megatron:d=8,recompute=selective
-check 'a file is no model' complains 1 'no model of the zoo' stated "$plan" megatron:d=8
+check 'a file is not a model' complains 1 'no model of the zoo' stated "$plan" megatron:d=8
 check 'a search finds the fastest statement, and a frontier' silent \
   "$simulate" "$gpt" --plan megatron:search,batch=8 --machine dgx_a100_80:1x8 --element bfloat16 --optimizer adam \
   --json "$scratch/stated.json" --report "$scratch/searched.html"

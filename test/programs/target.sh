@@ -47,7 +47,7 @@ check 'files to time do not stay' test -z "$(ls "$scratch/tmp")"
 after_a_killed_run() { # as if one that was killed had the same process number
   bash -c 'mkdir "$TMPDIR/unity-candidates-$$" && exec "$@"' bash "$@"
 }
-check 'a folder that another run left is no hindrance' silent after_a_killed_run "${fake[@]}"
+check 'a folder that another run left is not a hindrance' silent after_a_killed_run "${fake[@]}"
 check 'and is not taken' test -n "$(ls "$scratch/tmp")"
 rm -rf "$scratch/tmp/"*
 

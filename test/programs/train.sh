@@ -139,7 +139,7 @@ check 'so is an option of fsdp that is none' complains 1 "sync fsdp: 'keeps'; ex
   "$train" "$scratch/adam.json" --sync fsdp,keeps
 check 'and one that is given twice' complains 1 "sync fsdp: 'keep', a second time" \
   "$train" "$scratch/adam.json" --sync fsdp,keep,keep
-check 'and one that is no number' complains 1 "sync fsdp: 'prefetch=-1'; expected prefetch=N" \
+check 'and one that is not a number' complains 1 "sync fsdp: 'prefetch=-1'; expected prefetch=N" \
   "$train" "$scratch/adam.json" --sync fsdp,prefetch=-1
 check 'as are buckets of no bytes' complains 1 'sync bucket: .0B.; expected a byte at least' \
   "$train" "$scratch/adam.json" --sync bucket=0B
@@ -269,7 +269,7 @@ refuses 'a checkpoint that cannot be written' 'nowhere/w: cannot be created' \
 refuses 'a data set that is not there' 'none.set: cannot be read' "$scratch/data.json" --data "$scratch/none.set"
 refuses 'a data set that is none' 'data.w: another kind of file; expected one that begins with "unity dataset 1"' \
   "$scratch/data.json" --data "$scratch/data.w"
-refuses 'a loss that is no number' 'step [0-9]+: a loss of .*, first from [a-z_0-9]+ [0-9]+' \
+refuses 'a loss that is not a number' 'step [0-9]+: a loss of .*, first from [a-z_0-9]+ [0-9]+' \
   "$scratch/data.json" --rate 1e38 --steps 50 --checkpoint "$scratch/kept.w" --every 1 "${results[@]}"
 # At such a rate rounding grows until losses have little in common.
 refuses 'losses that are not those of one device' '--check: losses that differ from .*; expected 0.0001 at most' \
@@ -293,7 +293,7 @@ if [ "$parallelize" != - ]; then
   check 'each of them computes no longer than an iteration' json "$scratch/stages.result" \
     'x["max_rel_error_vs_single"] < 1e-4
      and all(0 < s <= x["simulated_iteration_s"] for s in x["simulated_computing_s"])'
-  check 'a loss of them that is no number ends it at once' complains 1 \
+  check 'a loss of them that is not a number ends it at once' complains 1 \
     'step [0-9]+: a loss of .*, first from [a-z_0-9]+ [0-9]+' "${stages[@]}" --rate 1e30
   check 'it goes on with what another plan has learned' \
     run "$scratch/found/plan.json" --steps 8 --resume "$scratch/data.w"

@@ -185,9 +185,9 @@ open(sys.argv[1], "wb").write(eval(sys.argv[2]))' "bad/town$3" "$2"
 broken "a graph cut short" 'x[:-4]' .add_self_edge.lux '.add_self_edge.lux: [0-9]+ bytes; expected 12 and 8 for each'
 broken "offsets that fall" 'x[:20] + struct.pack("<Q", 1) + x[28:]' .add_self_edge.lux \
   '.add_self_edge.lux: .*; expected'
-broken "a source that is no vertex" 'x[:-4] + struct.pack("<I", 160)' .add_self_edge.lux '.*160'
+broken "a source that is not a vertex" 'x[:-4] + struct.pack("<I", 160)' .add_self_edge.lux '.*160'
 broken "features of another length" 'x[:-4]' .feats.bin '.feats.bin: 5116 bytes; expected float32 numbers in 160 rows'
-broken "a feature that is no number" 'x[:36] + struct.pack("<f", float("nan")) + x[40:]' .feats.bin \
+broken "a feature that is not a number" 'x[:36] + struct.pack("<f", float("nan")) + x[40:]' .feats.bin \
   '.feats.bin: row 1, column 1: nan; expected a finite number'
 broken "a label of no class" 'b"2000000000\n" + x[2:]' .label \
   ': vertex 0 has label 2000000000; expected a class below the 160 vertices'

@@ -55,7 +55,7 @@ rule 'rule r relu(?x) => relu(relu(?x)) if size(?x) == 2' few.rules
 expect 1 'size\(\?x\); expected 2 argument' "$scratch/few.rules" --out "$scratch/out.rules"
 expect 1 'size\(\?x\); expected 2 argument' "$good" --axioms "$scratch/few.rules" --out "$scratch/out.rules"
 
-# What follows from the others is said, a contradiction ends it, and a rule that is a property is no proof.
+# What follows from the others is said, a contradiction ends it, and a rule that is a property is not a proof.
 printf '%s\n' 'rule twice relu(relu(?x)) == relu(?x)' 'rule thrice relu(relu(relu(?x))) == relu(?x)' \
   >"$scratch/more.rules"
 "$program" "$good" --axioms "$scratch/more.rules" --check-axioms >"$scratch/stdout" &&

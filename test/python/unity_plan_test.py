@@ -396,7 +396,7 @@ def optional_error(ranks):
 
 
 class Attributes(nn.Module):
-    """Reads a tensor that is no buffer, a buffer with two names, and one that is a parameter."""
+    """Reads a tensor that is not a buffer, a buffer with two names, and one that is a parameter."""
 
     def __init__(self):
         super().__init__()

@@ -269,11 +269,11 @@ TEST_CASE("a malformed rule is refused with the wrong part and the expected form
 
   // Misused repetitions.
   CHECK(message("matmul(?x, ??w) => ?x") ==
-        "rules:1: rule r: matmul(?x, ??w); expected '...' after what is there once per repetition");
+        "rules:1: rule r: matmul(?x, ??w); expected '...' after roots that depend on the repetition");
   CHECK(message("matmul(?x, ??w)... => scale(?x)") ==
         "rules:1: rule r: matmul(?x, ??w)... and scale(?x); expected as many outputs on one side as on the other");
   CHECK(message("concat(??x...) => scale(??x)") ==
-        "rules:1: rule r: scale(??x); expected '...' after what is there once per repetition");
+        "rules:1: rule r: scale(??x); expected '...' after roots that depend on the repetition");
   CHECK(message("scale(?x)... => ?x...") ==
         "rules:1: rule r: scale(?x)...; expected '...' only after what differs from repetition to repetition");
   CHECK(message("(matmul(?x, ??w)..., scale(?x)) => (??w..., ?x)") ==
@@ -283,7 +283,7 @@ TEST_CASE("a malformed rule is refused with the wrong part and the expected form
   CHECK(message("matmul(?x, ??w)... => ??w... if sum(size(??w, 1)...) == 4") ==
         "rules:1: rule r: sum(size(??w, 1)...); expected a list around '...', as in [x...]");
   CHECK(message("split{sizes=?s}(?x).* => ?x") ==
-        "rules:1: rule r: split{sizes=?s}(?x).*; expected '...' after what is there once per repetition");
+        "rules:1: rule r: split{sizes=?s}(?x).*; expected '...' after roots that depend on the repetition");
 }
 
 TEST_CASE("compile errors are single lines that begin with the line and name of the rule") {

@@ -94,7 +94,7 @@ TEST_CASE("a source attribute can be an expression over bound variables") {
         attribute{3});
 }
 
-TEST_CASE("a rewrite that changes nothing or changes a type is no match") {
+TEST_CASE("a rewrite that changes nothing or changes a type is not a match") {
   matrix_builder b;
   const auto g = b.build({b.scale(3, b.input('a', 2, 3))});
   CHECK(fixture("rule same scale{by=?k}(?x) => scale{by=?k}(?x)", g).found.empty());

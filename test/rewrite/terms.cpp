@@ -47,9 +47,9 @@ void check_equal(const statement& written, const std::string& text) {
 static_assert(std::derived_from<decltype(f(x) == g(x)), unity::syntax::rule>);
 static_assert(std::same_as<decltype(a == b), expression>, "two variables are attributes that are compared");
 static_assert(std::same_as<decltype(a == 1), expression>);
-static_assert(!argument<int>, "a number is no operand");
+static_assert(!argument<int>, "a number is not an operand");
 static_assert(!operand_term<binding>);
-static_assert(!expressible<term>, "a value is no attribute");
+static_assert(!expressible<term>, "a value is not an attribute");
 
 TEST_CASE("terms can state bidirectional and one-way rules", "[terms]") {
   check_equal(rule("both", f(x, g(y)) == g(f(x, y))), "rule both f(?x, g(?y)) == g(f(?x, ?y))");

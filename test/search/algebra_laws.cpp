@@ -120,7 +120,7 @@ TEST_CASE("check_algebra names the broken law and where it breaks") {
         "kind 0 ('input'): two attributes 'name'; expected names of their own");
   CHECK(fault(makes_nothing{}, gates<makes_nothing>()) ==
         "sample 0 ('and'): make() refuses its attributes; expected the operator itself");
-  CHECK(fault(of_no_kind{}, gates<of_no_kind>()) == "sample 0: kind_of() is no kind; expected one of 8");
+  CHECK(fault(of_no_kind{}, gates<of_no_kind>()) == "sample 0: kind_of() is not a kind; expected one of 8");
   const std::vector<operator_sample<takes_anything>> of_three{
       {{gate::form::conjunction, {}}, {bit{}, bit{}, bit{}}}};
   CHECK(fault(takes_anything{}, of_three) ==

@@ -152,7 +152,7 @@ TEST_CASE("cutting and reassembling a graph without rules keeps it equivalent") 
   }
 }
 
-TEST_CASE("an operator of a model is no boundary, whatever its name") {
+TEST_CASE("an operator of a model is not a boundary, whatever its name") {
   const auto named = [](const char* name, const char* signature) {
     return operators().make_operation("opaque",
                                       {{"name", name}, {"signature", signature}, {"elements", {0}}, {"dims", {1, 8}}});

@@ -263,8 +263,7 @@ TEST_CASE("TASO options of another algorithm are refused") {
   }
   CHECK(refused(algorithm::exact, [](auto& o) { o.width = 3; }) ==
         "search: a width for another algorithm; expected beam");
-  CHECK(refused(algorithm::beam, [](auto& o) { o.beta = 3; }) ==
-        "search: beta for another algorithm; expected mcmc");
+  CHECK(refused(algorithm::beam, [](auto& o) { o.beta = 3; }) == "search: beta for another algorithm; expected mcmc");
 }
 
 }  // namespace tests_of_taso

@@ -233,7 +233,7 @@ class slow_selection {
 
 }  // namespace
 
-TEST_CASE("the difference of losses that are no numbers is none") {
+TEST_CASE("the difference of losses that are not numbers is none") {
   const auto none = std::numeric_limits<double>::quiet_NaN();
   CHECK(largest_difference({1, 3, 2}, {1, 2, 2}) == 0.5);
   CHECK(std::isnan(largest_difference({1, none, 3}, {1, 2, 2})));

@@ -102,7 +102,7 @@ run_result run_alone(const std::string& model, dtype element) {
   return all;
 }
 
-// Unlike std::max, counts what is no number as infinite.
+// Unlike std::max, counts what is not a number as infinite.
 void raise(double& most, double x) {
   most = std::isnan(x) ? std::numeric_limits<double>::infinity() : std::max(most, x);
 }

@@ -184,7 +184,7 @@ run_result trained(const parallel::plan& p, const train::update_rule& rule, std:
   return all;
 }
 
-// The largest difference of a loss or of an element of a weight; infinite if one is no number. Both have the same
+// The largest difference of a loss or of an element of a weight; infinite if one is not a number. Both have the same
 // losses and weights.
 double apart(const run_result& x, const run_result& y) {
   REQUIRE_FALSE(x.losses.empty());

@@ -79,7 +79,7 @@ class chain_finder {
 }  // namespace detail
 
 // The chains of two or more operators among the nodes that the outputs need and that do not depend on constants alone.
-// An intermediate result of a chain has no other readers, is no output, and has the sizes of the chain's result, so
+// An intermediate result of a chain has no other readers, is not an output, and has the sizes of the chain's result, so
 // that a part of the result needs the same part of it. All elements are floating-point; all tensors of two or more
 // dimensions have the same layout; operands of a chain may be broadcast as in NumPy. Nodes that only copy are left out
 // of the region. No node is in two chains. A chain can run at the position of its last node.

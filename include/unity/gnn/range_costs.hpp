@@ -363,7 +363,7 @@ UNITY_INLINE range_costs::range_costs(const vertex_feature_sums& sums,
     longest = std::max(longest, all);
   }
   if (!std::isfinite(longest)) {
-    throw error{"costs of layers", "a sum that is no number", "finite seconds of the whole graph"};
+    throw error{"costs of layers", "a sum that is not a number", "finite seconds of the whole graph"};
   }
   if (longest > 0) {
     unit_ = std::max(std::ldexp(1.0, std::ilogb(longest) - 60), std::numeric_limits<double>::min());

@@ -285,7 +285,7 @@ UNITY_INLINE void topology::check_cable(std::size_t i, std::string_view where) c
   const auto& c = cables_[i];
   const auto place = fmt::format("{}, links[{}]", where, i);
   if (c.from.index() >= vertex_count() || c.to.index() >= vertex_count()) {
-    throw error{place, "an end that is no device and no switch", fmt::format("one of the {}", vertex_count())};
+    throw error{place, "an end that is neither a device nor a switch", fmt::format("one of the {}", vertex_count())};
   }
   const auto ends = fmt::format("{} - {}", name(c.from), name(c.to));
   if (c.from == c.to) {

@@ -131,7 +131,7 @@ UNITY_INLINE std::vector<trace::rank_trace> dpro_reader::run() {
     t.world_size = static_cast<std::int32_t>(std::count_if(
         ranks_.begin(), ranks_.end(), [](const auto& p) { return p.first.find("server") == std::string::npos; }));
     if (others > 0) {
-      t.unknown["events that are no objects"] = others;
+      t.unknown["events that are not objects"] = others;
     }
     if (t.events.empty()) {
       throw error{document_.name(), fmt::format("no event of {}", printable(t.name)), "processes that did something"};

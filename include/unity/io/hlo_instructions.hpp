@@ -216,7 +216,7 @@ UNITY_INLINE hlo_with_fusions with_fusions(const hlo_module& m, const hlo_instru
     const auto& name = m[m.entry][i].name;
     const auto& now = r.module[r.module.entry].instructions;
     const auto at = std::find_if(now.begin(), now.end(), [&](const auto& x) { return x.name == name; });
-    UNITY_EXPECTS(at != now.end(), "an all-reduce that is no part of a fusion");
+    UNITY_EXPECTS(at != now.end(), "an all-reduce that is not a part of a fusion");
     return hlo_instruction_id{static_cast<std::size_t>(at - now.begin())};
   };
   for (auto& b : buckets) {

@@ -188,7 +188,7 @@ UNITY_INLINE trace::rank_trace kineto_reader::run() {
   trace_.origin = nanoseconds{origin};
   const auto others = for_each_event(document_, base, [&](const json_event& e, std::size_t) { read(e); });
   if (others > 0) {
-    trace_.unknown["events that are no objects"] = others;
+    trace_.unknown["events that are not objects"] = others;
     trace_.recorded += others;
   }
   check();

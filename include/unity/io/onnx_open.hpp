@@ -313,7 +313,7 @@ UNITY_INLINE bool open_importer::is_writable(const onnx_model& model) const {
     auto size = c.from == lengths[0] ? 3 * round + 2 + next : 2 * round + next;
     if (round == 0) {
       size = c.multiple;
-    } else if (c.multiple > 1) {  // the last size is no multiple
+    } else if (c.multiple > 1) {  // the last size is not a multiple
       size = c.multiple * (round + 1) + (round == 3 ? 1 + next : 0);
     }
     size = c.multiple == 1 ? size + least - 1 : std::max(size, least);

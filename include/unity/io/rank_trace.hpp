@@ -100,7 +100,7 @@ UNITY_INLINE std::vector<trace::rank_trace> rank_trace_reader::run() {
     t.origin = r.has_clock ? r.clock : base;
     t.world_size = static_cast<std::int32_t>(ranks_.size());
     if (others > 0) {
-      t.unknown["events that are no objects"] = others;
+      t.unknown["events that are not objects"] = others;
     }
     if (t.events.empty()) {
       throw error{document_.name(), fmt::format("no event of {}", printable(t.name)), "ranks that did something"};

@@ -57,7 +57,7 @@ class yaml_place {
     try {
       return node_.as<T>();
     } catch (const YAML::Exception&) {
-      throw error{where(), node_.IsScalar() ? fmt::format("is '{}'", printable(node_.Scalar())) : "is no scalar",
+      throw error{where(), node_.IsScalar() ? fmt::format("is '{}'", printable(node_.Scalar())) : "is not a scalar",
                   expected};
     }
   }
@@ -146,7 +146,7 @@ namespace unity::io::detail {
 
 UNITY_INLINE std::optional<yaml_place> yaml_place::find(const std::string& key) const {
   if (!node_.IsMap()) {
-    throw error{where(), "is no mapping", "keys and values"};
+    throw error{where(), "is not a mapping", "keys and values"};
   }
   std::size_t times = 0;
   for (const auto& member : node_) {
@@ -170,7 +170,7 @@ UNITY_INLINE yaml_place yaml_place::at(const std::string& key) const {
 
 UNITY_INLINE std::vector<yaml_place> yaml_place::items() const {
   if (!node_.IsSequence()) {
-    throw error{where(), "is no list", "a list"};
+    throw error{where(), "is not a list", "a list"};
   }
   std::vector<yaml_place> all;
   for (std::size_t i = 0; i < node_.size(); ++i) {

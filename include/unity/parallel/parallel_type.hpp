@@ -18,7 +18,7 @@ using degree_list = small_vector<std::int64_t, 4>;
 
 // Regular. Shards form an array [partial][copies][degrees...]; a shard is a contiguous block of one partial. All copies
 // of a block are equal, and the tensor is the sum of the partials. `steps`: the number of blocks of a dimension that
-// are processed one after another, outside of its degree; they are no shards.
+// are processed one after another, outside of its degree; they are not shards.
 // Source: Unger et al., Unity (OSDI 2022), section 3.1, with sums set apart from copies.
 struct parallel_type {
   tensor::tensor_type global{};

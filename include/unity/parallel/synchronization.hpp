@@ -191,7 +191,7 @@ void for_each_part(const synchronization& s, const F& f) {
 // Only lookups read the weight, as their table, so its gradient may be sent as indices and rows.
 [[nodiscard]] bool is_looked_up(const tensor::algebra& a, const tensor::tensor_graph& g, const weight_uses& w);
 
-// Throws: unity::error that names the weight's node and says why, if this is no synchronization of the graph on that
+// Throws: unity::error that names the weight's node and says why, if this is not a synchronization of the graph on that
 // many devices: buckets without a weight, or with two element types or compressors; destinations that do not exist;
 // more parts than the axis has elements; weights that are not trained; staleness without a server; compression of
 // integers, or of gradients that are not all-reduced; sparse gradients of weights that operators other than lookups
@@ -291,7 +291,7 @@ UNITY_INLINE void check_part(const std::string& where, const synchronizer& part,
     throw error{where, fmt::format("bucket {}", part.bucket), fmt::format("one of the {} buckets", s.buckets.size())};
   }
   if (part.kind == sync_kind::parameter_server && (!part.destination.valid() || part.destination.index() >= devices)) {
-    throw error{where, "a parameter server that is no device", fmt::format("one of the {} devices", devices)};
+    throw error{where, "a parameter server that is not a device", fmt::format("one of the {} devices", devices)};
   }
 }
 

@@ -73,7 +73,7 @@ inline constexpr struct backtracking_fn {
   }
   // Resumes from a checkpoint of an earlier call (options.checkpoint): the result is that of an uninterrupted search,
   // provided that this space was not searched before (ids are assigned in order).
-  // Throws: unity::error if the file is no checkpoint of this space.
+  // Throws: unity::error if the file is not a checkpoint of this space.
   template <search_space Space>
   [[nodiscard]] auto resume(Space& space, const std::string& checkpoint,
                             const backtracking_options& options = {}) const {

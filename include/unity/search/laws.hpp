@@ -63,7 +63,7 @@ template <pattern_algebra A>
   const kind_id kind = a.kind_of(op);
   const auto unnamed = fmt::format("sample {}", number);
   if (!kind.valid() || kind.index() >= a.kind_count()) {
-    return error{unnamed, "kind_of() is no kind", fmt::format("one of {}", a.kind_count())};
+    return error{unnamed, "kind_of() is not a kind", fmt::format("one of {}", a.kind_count())};
   }
   const op_signature& s = a.signature(kind);
   const auto where = fmt::format("{} ('{}')", unnamed, s.name);

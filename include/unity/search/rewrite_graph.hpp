@@ -47,7 +47,7 @@ void drop_unused(const Store& store, std::vector<node_id>& nodes) {
 
 namespace detail {
 
-// Whether make() reproduces the operator; properties that are no attributes, such as a layout, may differ.
+// Whether make() reproduces the operator; properties that are not attributes, such as a layout, may differ.
 template <class Algebra>
 [[nodiscard]] bool is_made_again(const Algebra& a, const typename Algebra::op_type& op) {
   const auto attributes = a.attributes_of(op);

@@ -524,8 +524,9 @@ namespace detail {
 // constraints fail, compilers list every deduction guide before the constraint.
 template <class Algebra, class Model>
 struct complaint {
-  static_assert(pattern_algebra<Algebra>, "rewrite_space: the first argument is no pattern_algebra");
-  static_assert(additive_cost_model<Model, Algebra>, "rewrite_space: the second argument is no additive_cost_model");
+  static_assert(pattern_algebra<Algebra>, "rewrite_space: the first argument is not a pattern_algebra");
+  static_assert(additive_cost_model<Model, Algebra>,
+                "rewrite_space: the second argument is not an additive_cost_model");
   using algebra = Algebra;
 };
 

@@ -229,7 +229,8 @@ UNITY_INLINE void check_options(const flexflow_options& o) {
   if (o.algorithm != strategy_algorithm::mcmc &&
       (o.beta != plain.beta || o.chains != plain.chains || o.patience != plain.patience ||
        o.restart_after != plain.restart_after || o.unit_share != plain.unit_share || o.spread != plain.spread)) {
-    throw error{"search", "options of mcmc (beta, chains, patience, restarts, unit share, spread) for another algorithm", "mcmc"};
+    throw error{"search",
+                "options of mcmc (beta, chains, patience, restarts, unit share, spread) for another algorithm", "mcmc"};
   }
   if (o.algorithm != strategy_algorithm::beam && o.width != plain.width) {
     throw error{"search", "a width for another algorithm", "beam"};

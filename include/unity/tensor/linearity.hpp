@@ -61,7 +61,7 @@ class body_linearity {
   // How the outputs depend on the values that `seeds` marks as additive, with all else fixed. A seed that depends on
   // another seed is not additive: each has its own terms.
   [[nodiscard]] dependence of_outputs(std::vector<dependence> seeds) const;
-  // Stricter than of_outputs: an output that does not depend on the seeds is no sum of the outputs of two terms.
+  // Stricter than of_outputs: an output that does not depend on the seeds is not a sum of the outputs of two terms.
   [[nodiscard]] bool all_outputs_additive(std::vector<dependence> seeds) const;
 
  private:

@@ -10,7 +10,8 @@ namespace unity::tensor {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 // Read it with parse_rules (rewrite/parse.hpp) and compile it for an algebra with compile_rules (rewrite/compile.hpp).
-inline constexpr std::string_view standard_rules = R"rules(# Substitutions of tensor graphs: the rules that an optimizer uses where it is given no others.
+inline constexpr std::string_view standard_rules =
+    R"rules(# Substitutions of tensor graphs: the rules that an optimizer uses where it is given no others.
 #
 # The format is told in docs/formats.md. `proved` names the properties of operators (axioms.hpp) that a rule follows
 # from, as the program verify_rules finds; tests besides try each rule on shapes and values.
@@ -145,7 +146,7 @@ rule square_root
   proved "z3 4.8.12" by square_root
 
 # 3. Activations into the operators that can apply them. A pool with dilation can have windows of padding alone, whose
-# maximum is no number: relu does not move past it.
+# maximum is not a number: relu does not move past it.
 rule relu_into_matmul
   relu(matmul(?x, ?w)) => matmul{activation=relu}(?x, ?w)
   proved "z3 4.8.12" by matmul_relu

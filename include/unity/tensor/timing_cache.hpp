@@ -357,7 +357,7 @@ UNITY_INLINE std::string signature_attribute(const attribute_signature& a, const
     case attribute_form::integer: return fmt::format("{}", value[0]);
     case attribute_form::real: return unity::real_text(to_real(value[0]));
     case attribute_form::choice: return a.choices.at(static_cast<std::size_t>(value[0]));
-    case attribute_form::word:  // one that is no name may hold what separates fields or lines
+    case attribute_form::word:  // one that is not a name may hold what separates fields or lines
       if (const auto word = to_word(value); unity::is_plain_word(word)) {
         return word;
       }
@@ -409,7 +409,7 @@ UNITY_INLINE timing_table timing_reader::read() {
     return {"an older version", {}};
   }
   if (format != "unity timings 2") {
-    fail("is no list of timings", "the line 'unity timings 2'");
+    fail("is not a list of timings", "the line 'unity timings 2'");
   }
   timing_table table;
   constexpr std::string_view device = "device ";
@@ -428,7 +428,7 @@ UNITY_INLINE timing_table timing_reader::read() {
     constexpr picoseconds longest{1'000'000'000'000'000};  // 1000 s: sums of many do not overflow
     const bool ascend = picoseconds{} < m.low && m.low <= m.median && m.median <= m.high && m.high <= longest;
     if (line.empty() || !ascend || m.repetitions < 1) {
-      fail("is no timing", entry_form);
+      fail("is not a timing", entry_form);
     }
     if (!table.entries.emplace(line, m).second) {
       fail("is a second timing of one operator", "one");
@@ -452,7 +452,7 @@ UNITY_INLINE std::int64_t timing_reader::number(std::string_view& line) const {
   const auto end = line.find(' ');
   const auto value = to_number<std::int64_t>(line.substr(0, end));
   if (!value || end == std::string_view::npos) {
-    fail("is no timing", entry_form);
+    fail("is not a timing", entry_form);
   }
   line.remove_prefix(end + 1);
   return *value;

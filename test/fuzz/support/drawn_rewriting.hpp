@@ -148,7 +148,7 @@ class rewriting_drawer {
     try {
       rules = varied.is_changed ? compile_rule(algebra_, varied.rule) : rule_set{rules_[rule]};
     } catch (const error&) {
-      return {};  // the variation is no valid rule
+      return {};  // the variation is not a valid rule
     }
     for (auto more = in.below(4); more > 0; --more) {
       rules.push_back(rules_[in.below(rules_.size())]);

@@ -70,7 +70,7 @@ TEST_CASE("a convolution's relu and a minimum are exported as Conv and Clip") {
   CHECK(w.is_equal);
 }
 
-TEST_CASE("relu and minimum stay apart if relu has other readers or the bound is no number") {
+TEST_CASE("relu and minimum stay apart if relu has other readers or the bound is not a number") {
   CHECK(write([](auto& b) {
           const auto y = b.relu(b.input("x", {2, 3}));
           return std::vector{minimum(b, y, b.fill(6)), b.tanh(y)};

@@ -561,7 +561,8 @@ TEST_CASE("a synchronization that does not fit the graph is rejected with the re
   CHECK(complaint(s).find("a bucket of sharded; expected buckets of all_reduce alone") != std::string::npos);
   s = all_of(p, {parallel::sync_kind::parameter_server, parallel::synchronizer::no_bucket,
                  hardware::device_id{std::size_t{2}}});
-  CHECK(complaint(s).find("a parameter server that is no device; expected one of the 2 devices") != std::string::npos);
+  CHECK(complaint(s).find("a parameter server that is not a device; expected one of the 2 devices") !=
+        std::string::npos);
   auto sharded = parallel::sharded_by_stage(4);
   CHECK(complaint(all_of(p, sharded)).find("stage 4 of sharded; expected 1, 2 or 3") != std::string::npos);
   sharded.stage = 2;

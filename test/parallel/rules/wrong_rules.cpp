@@ -173,7 +173,7 @@ const std::vector<rule>& wrong_rules() {
          return s.combine(s.op("matmul", {s.replicate(s.x()), s.replicate(s.y())}), 1);
        },
        "types"},
-      {"the sum of what is no sum", product,
+      {"the sum of what is not a sum", product,
        [](side& s) {
          return s.reduce(s.op("matmul", {s.replicate(s.x()), s.replicate(s.y())}));
        },

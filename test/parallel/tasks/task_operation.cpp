@@ -59,7 +59,7 @@ TEST_CASE("tasks of random operators and divisions compute their parts of the wh
       const auto& name = operators().signature(o.op.kind).name;
       CAPTURE(seed, node.index(), name, c.degrees.size(), c.task_count());
       if (name == "enlarge") {
-        continue;  // a part of a kernel is no kernel, so no task runs
+        continue;  // a part of a kernel is not a kernel, so no task runs
       }
       CHECK(compare(o, c, operands, compared[name]) < 1e-9);
     }

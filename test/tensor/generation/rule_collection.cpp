@@ -152,7 +152,8 @@ TEST_CASE("rule_collection refuses an invalid checkpoint") {
   CHECK_THAT(refusal("rule r add(?x, ?y) == relu(?y)", 2), Catch::Contains("unbound variable ?x"));
   for (const auto& [text, verdict] : {std::pair{std::string{}, 0}, {rule + " " + rule, 0}, {rule, 3}}) {
     CAPTURE(text, verdict);
-    CHECK_THAT(refusal(text, static_cast<std::uint8_t>(verdict)), Catch::Contains("what is no rule and its verdict"));
+    CHECK_THAT(refusal(text, static_cast<std::uint8_t>(verdict)),
+               Catch::Contains("a record other than a rule and its verdict"));
   }
   std::filesystem::remove(file);
 }

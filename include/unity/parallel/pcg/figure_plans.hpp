@@ -29,7 +29,7 @@ struct layer_axes {
 };
 
 // The perceptron with every operator divided into `degree` tasks.
-// Throws: unity::error if the graph does not have two matrix products, or a size is no multiple of the degree.
+// Throws: unity::error if the graph does not have two matrix products, or a size is not a multiple of the degree.
 [[nodiscard]] pcg two_layer_plan(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree,
                                  const layer_axes& axes);
 

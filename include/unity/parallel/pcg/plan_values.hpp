@@ -52,7 +52,7 @@ namespace detail {
                                                    std::span<const operator_grid> grids);
 
 // Evaluates the graph, and shard by shard the parallel computation graph that spell_out makes of it, with the gradients
-// of trained weights, modulo 2^61 - 1. In this arithmetic, functions that are no polynomials become arbitrary ones, so
+// of trained weights, modulo 2^61 - 1. In this arithmetic, functions that are not polynomials become arbitrary ones, so
 // equality is exact and stronger evidence than close floating-point numbers. too_large: the shards have more than
 // `most` elements. Complexity: the points of all tasks on the shrunk sizes.
 // Throws: unity::error if an operator has no such grid, or no known meaning.

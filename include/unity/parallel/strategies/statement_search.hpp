@@ -128,8 +128,8 @@ class statement_searcher {
 // must be alike.
 // Complexity: the work of a layer for each size of micro-batches, t, sp and recomputation; a bound for each statement;
 // the simulations; and at worst the square of the number of statements.
-// Throws: unity::error for a model that is no transformer, a machine whose nodes differ, where no statement divides or
-// fits, and where time is over before one was simulated.
+// Throws: unity::error for a model that is not a transformer, a machine whose nodes differ, where no statement divides
+// or fits, and where time is over before one was simulated.
 [[nodiscard]] inline statement_search_result search_statements(const tensor::algebra& a,
                                                                const microbatch_graphs& graph_of,
                                                                const hardware::machine& m,

@@ -23,7 +23,7 @@
 namespace unity::parallel {
 
 // A value in the whole operator and in a task. known: both are numbers that do not depend on operands. Otherwise the
-// value of the whole is whole / part times the sum over tasks (or times the common value, if it is no sum).
+// value of the whole is whole / part times the sum over tasks (or times the common value, if it is not a sum).
 struct scaled_value {
   double whole = 1;
   double part = 1;

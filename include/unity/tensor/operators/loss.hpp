@@ -15,7 +15,7 @@
 
 namespace unity::tensor::operators {
 
-// 1 at the class of the label, 0 elsewhere; all 0 if the label is no class.
+// 1 at the class of the label, 0 elsewhere; all 0 if the label is not a class.
 // Shapes: labels[...] -> [..., classes].
 [[nodiscard]] definition one_hot();
 
@@ -27,11 +27,11 @@ bool require_labelled_logits(judgement& j);
   return b.add("one_hot", {labels}, {{"classes", t.dims[t.rank() - 1]}, {"element", name_of(t.element)}});
 }
 
-// Minus the logarithm of the softmax at the label; 0 if the label is no class. The logits must be finite.
+// Minus the logarithm of the softmax at the label; 0 if the label is not a class. The logits must be finite.
 // Shapes: logits[..., c], labels[...] -> [...].
 [[nodiscard]] definition cross_entropy();
 
-// (softmax - one-hot row of the label) * cotangent; 0 if the label is no class.
+// (softmax - one-hot row of the label) * cotangent; 0 if the label is not a class.
 // Shapes: logits[..., c], labels[...], cotangent[...] -> [..., c].
 [[nodiscard]] definition cross_entropy_gradient();
 
@@ -43,9 +43,9 @@ bool require_labelled_logits(judgement& j);
 enum class loss_reduction : std::uint8_t { mean, sum, none };
 
 // Minus the element of log_probabilities at the label, times the weight of its class; 0 for the label `ignored` if
-// `ignores` is set, and for a label that is no class. mean: the sum divided by the sum of the weights. Elements must be
-// finite.
-// Shapes: log_probabilities[n, c, ...], labels[n, ...], and optional weights[c] -> [n, ...], or [] if reduced.
+// `ignores` is set, and for a label that is not a class. mean: the sum divided by the sum of the weights. Elements must
+// be finite. Shapes: log_probabilities[n, c, ...], labels[n, ...], and optional weights[c] -> [n, ...], or [] if
+// reduced.
 [[nodiscard]] definition negative_log_likelihood();
 
 // negative_log_likelihood of log_softmax along the classes. Shapes: scores[n, c, ...] in place of log_probabilities.
