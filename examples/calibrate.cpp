@@ -54,7 +54,7 @@ struct arguments {
   int backend_threads = 0;
   int ranks = 0;  // 0: not given
   backend::calibration_options device{};
-  backend::exchange_options exchanges{};
+  std::int64_t largest_exchange = backend::exchange_options{}.largest.count();  // bytes
 };
 
 void declare(CLI::App& app, arguments& a) {
@@ -65,7 +65,7 @@ void declare(CLI::App& app, arguments& a) {
       ->check(support::number_in(1, 64));
   app.add_option("--stream-bytes", a.device.stream_bytes, "size of a tensor that no cache holds")
       ->check(support::number_in(std::int64_t{4096}, std::int64_t{1} << 36U));
-  app.add_option("--largest-exchange", a.exchanges.largest, "bytes")
+  app.add_option("--largest-exchange", a.largest_exchange, "bytes")
       ->check(support::number_in(std::int64_t{1024}, std::int64_t{1} << 32U));
   app.add_option("--collectives", a.collectives, "fit the times in this file (CSV) instead of measuring")
       ->excludes("--backend", "--backend-threads", "--ranks", "--stream-bytes", "--largest-exchange");
@@ -87,9 +87,10 @@ void check_place(const std::filesystem::path& file) {
 
 // The smallest size gives every rank one element.
 template <class Communicator>
-hardware::link time_exchanges(Communicator& c, const char* name, backend::exchange_options options) {
-  options.smallest = std::max<std::int64_t>(options.smallest, 4 * c.size());
-  options.largest = std::max(options.largest, options.smallest);
+hardware::link time_exchanges(Communicator& c, const char* name, std::int64_t largest) {
+  backend::exchange_options options;
+  options.smallest = std::max(options.smallest, bytes{4} * c.size());
+  options.largest = std::max(bytes{largest}, options.smallest);
   return backend::calibrate_link(c, name, options);
 }
 
@@ -97,13 +98,13 @@ std::optional<hardware::link> time_threads(const arguments& a) {
   const auto cores = static_cast<int>(std::min(std::thread::hardware_concurrency(), 4U));
   const auto ranks = a.ranks > 0 ? a.ranks : std::max(2, cores);
   std::optional<hardware::link> found;
-  if (const auto has = backend::memory_of_host().count(); ranks > 1 && a.exchanges.largest > has / (2 * ranks)) {
-    throw error{"--largest-exchange", fmt::format("twice {} bytes on each of {} ranks", a.exchanges.largest, ranks),
+  if (const auto has = backend::memory_of_host().count(); ranks > 1 && a.largest_exchange > has / (2 * ranks)) {
+    throw error{"--largest-exchange", fmt::format("twice {} bytes on each of {} ranks", a.largest_exchange, ranks),
                 fmt::format("at most the {} bytes of memory of this host", has)};
   }
   if (ranks > 1) {
     backend::run_local(ranks, [&](backend::local_communicator& c) {
-      auto mine = time_exchanges(c, "local", a.exchanges);
+      auto mine = time_exchanges(c, "local", a.largest_exchange);
       if (c.rank() == 0) {
         found = std::move(mine);
       }
@@ -138,7 +139,7 @@ void print(const hardware::machine& m) {
 void check(const arguments& a) {
   support::check_backend(a.backend, "--backend");
   support::check_threads(a.backend, a.backend_threads);
-  if (a.ranks == 1 && a.exchanges.largest != backend::exchange_options{}.largest) {
+  if (a.ranks == 1 && a.largest_exchange != backend::exchange_options{}.largest.count()) {
     throw error{"--largest-exchange", "given with --ranks 1, which exchanges nothing", "--ranks 2 or more"};
   }
   check_place(a.out);
@@ -171,21 +172,21 @@ int run_rank(const arguments& a) {
   int rank = 0;
   std::optional<hardware::link> link;
   backend::mpi_options options;
-  options.program = hasher{}.add(static_cast<std::uint64_t>(a.exchanges.largest)).result();
+  options.program = hasher{}.add(static_cast<std::uint64_t>(a.largest_exchange)).result();
   const int code = backend::run_mpi(
       [&](backend::mpi_communicator& c) {
         rank = c.rank();
         if (a.ranks > 0) {
           throw error{"--ranks", fmt::format("{}", a.ranks), "none beside mpirun, whose ranks are timed"};
         }
-        if (a.exchanges.largest > std::numeric_limits<int>::max()) {
-          throw error{"--largest-exchange", fmt::format("{}", a.exchanges.largest), "at most 2147483647 bytes"};
+        if (a.largest_exchange > std::numeric_limits<int>::max()) {
+          throw error{"--largest-exchange", fmt::format("{}", a.largest_exchange), "at most 2147483647 bytes"};
         }
         if (rank == 0) {
           check(a);
         }
         if (c.size() > 1) {
-          link = time_exchanges(c, "mpi", a.exchanges);
+          link = time_exchanges(c, "mpi", a.largest_exchange);
         }
       },
       options);

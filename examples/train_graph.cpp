@@ -258,11 +258,12 @@ void print_trained(const vertex_flags& a, const vertex_job& j, const outcome& r)
     fmt::print("an epoch takes {:.3f} ms; ", median_seconds(r) * 1e3);
   }
   fmt::print("ranks send {:.3f} MB for neighbours; the largest holds {:.3f} MB\n",
-             static_cast<double>(r.halo_bytes) * 1e-6, static_cast<double>(held(most)) * 1e-6);
+             static_cast<double>(r.halo_bytes) * 1e-6, static_cast<double>(held(most).count()) * 1e-6);
   if (!a.memory.empty()) {
     fmt::print("of which {:.3f} MB are within --memory; an epoch loads {:.3f} MB and stores {:.3f} MB\n",
-               static_cast<double>(most.memory.arena) * 1e-6, static_cast<double>(most.memory.loaded) * 1e-6,
-               static_cast<double>(most.memory.stored) * 1e-6);
+               static_cast<double>(most.memory.arena.count()) * 1e-6,
+               static_cast<double>(most.memory.loaded.count()) * 1e-6,
+               static_cast<double>(most.memory.stored.count()) * 1e-6);
   }
   fmt::print("{:<6}{:>12}{:>12}{:>16}{:>16}\n", "rank", "from", "to", "predicted, ms", "measured, ms");
   for (std::size_t k = 0; k < r.parts.size(); ++k) {
@@ -326,11 +327,11 @@ nlohmann::json result_json(const vertex_flags& a, const vertex_job& j, int ranks
   }
   for (std::size_t k = 0; k < r.timeline.ranks.size(); ++k) {
     const auto& m = r.timeline.ranks[k].memory;
-    result["memory"].push_back({{"bytes", m.kept + m.arena},
-                                {"kept_bytes", m.kept},
-                                {"arena_bytes", m.arena},
-                                {"loaded_bytes", m.loaded},
-                                {"stored_bytes", m.stored}});
+    result["memory"].push_back({{"bytes", (m.kept + m.arena).count()},
+                                {"kept_bytes", m.kept.count()},
+                                {"arena_bytes", m.arena.count()},
+                                {"loaded_bytes", m.loaded.count()},
+                                {"stored_bytes", m.stored.count()}});
     if (!r.planned.empty()) {
       result["memory"][k]["predicted_loaded_bytes"] = r.planned[k].loaded.count();
       result["memory"][k]["predicted_stored_bytes"] = r.planned[k].stored.count();
@@ -368,7 +369,7 @@ std::string to_report(const vertex_flags& a, const vertex_job& j, const outcome&
     rows.push_back({fmt::format("{}", k), fmt::format("{}", part.range.begin), fmt::format("{}", part.range.end),
                     fmt::format("{:.3f}", part.seconds.predicted * 1e3),
                     fmt::format("{:.3f}", part.seconds.measured * 1e3),
-                    fmt::format("{:.3f}", static_cast<double>(memory.kept + memory.arena) * 1e-6)});
+                    fmt::format("{:.3f}", static_cast<double>((memory.kept + memory.arena).count()) * 1e-6)});
   }
   page.table(std::vector<std::string>{"rank", "from", "to", "predicted, ms", "measured, ms", "memory, MB"}, rows);
   page.paragraph(fmt::format("Ranges changed {} times.", r.repartitions));

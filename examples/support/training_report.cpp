@@ -139,14 +139,14 @@ void print(const training_job& j, const training_outcome& r, const simulated_ite
   const auto& most = *std::max_element(r.timeline.ranks.begin(), r.timeline.ranks.end(),
                                        [&](const auto& x, const auto& y) { return held(x) < held(y); });
   fmt::print("a rank holds {:.3f} MB at most: {:.3f} of values, {:.3f} of weights and what the optimizer keeps\n",
-             static_cast<double>(held(most)) * 1e-6, static_cast<double>(most.memory.arena) * 1e-6,
-             static_cast<double>(most.memory.kept) * 1e-6);
+             static_cast<double>(held(most).count()) * 1e-6, static_cast<double>(most.memory.arena.count()) * 1e-6,
+             static_cast<double>(most.memory.kept.count()) * 1e-6);
   for (std::size_t rank = 0; rank < r.predicted.size(); ++rank) {
     const auto& m = r.timeline.ranks[rank].memory;
     const auto& p = r.predicted[rank];
     fmt::print(
         "rank {}, with its host: {:.3f} MB loaded and {:.3f} MB stored in a step, {:.3f} and {:.3f} as planned\n", rank,
-        static_cast<double>(m.loaded) * 1e-6, static_cast<double>(m.stored) * 1e-6,
+        static_cast<double>(m.loaded.count()) * 1e-6, static_cast<double>(m.stored.count()) * 1e-6,
         static_cast<double>(p.loaded.count()) * 1e-6, static_cast<double>(p.stored.count()) * 1e-6);
   }
   if (error_of_losses) {
@@ -250,11 +250,11 @@ void report(const training_flags& a, const unity::tensor::algebra& operators, co
     }
     for (const auto& rank : r.timeline.ranks) {
       const auto& m = rank.memory;
-      result["memory"].push_back({{"bytes", m.kept + m.arena},
-                                  {"kept_bytes", m.kept},
-                                  {"arena_bytes", m.arena},
-                                  {"loaded_bytes", m.loaded},
-                                  {"stored_bytes", m.stored}});
+      result["memory"].push_back({{"bytes", (m.kept + m.arena).count()},
+                                  {"kept_bytes", m.kept.count()},
+                                  {"arena_bytes", m.arena.count()},
+                                  {"loaded_bytes", m.loaded.count()},
+                                  {"stored_bytes", m.stored.count()}});
     }
     for (std::size_t rank = 0; rank < r.predicted.size(); ++rank) {
       result["memory"][rank]["predicted_loaded_bytes"] = r.predicted[rank].loaded.count();

@@ -17,9 +17,9 @@ using namespace unity::backend;
 
 exchange_options quick() {
   exchange_options o;
-  o.smallest = 1024;
-  o.largest = 16384;
-  o.volume = 4096;
+  o.smallest = bytes{1024};
+  o.largest = bytes{16384};
+  o.volume = bytes{4096};
   o.least = 3;
   o.most = 4;
   return o;

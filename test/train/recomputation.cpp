@@ -234,10 +234,11 @@ TEST_CASE("a rank's arena and weight memory are predicted from its program") {
   train::test::on_threads(p, own, seed, train::batches{operators(), p.graph, seed}, [&](auto& rank, auto& world) {
     const auto expected = memory_on_reference(programs.ranks[static_cast<std::size_t>(world.rank())], updates);
     const auto weights = rank.executor().memory().kept;
-    const auto few = static_cast<std::int64_t>(64 * (4 * programs.ranks[0].weights.size() + 8));  // alignment, scalars
-    if (rank.executor().arena_size() != expected.arena || weights < (expected.weights + expected.states).count() ||
-        weights > (expected.weights + expected.states).count() + 2 * few) {
-      throw error{"test", std::to_string(weights), std::to_string((expected.weights + expected.states).count())};
+    const bytes few{static_cast<std::int64_t>(64 * (4 * programs.ranks[0].weights.size() + 8))};  // alignment, scalars
+    if (rank.executor().arena_size() != expected.arena || weights < expected.weights + expected.states ||
+        weights > expected.weights + expected.states + 2 * few) {
+      throw error{"test", std::to_string(weights.count()),
+                  std::to_string((expected.weights + expected.states).count())};
     }
   });
 }

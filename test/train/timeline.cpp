@@ -16,6 +16,7 @@
 
 #include <unity/backend/local_communicator.hpp>
 #include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
 #include <unity/train/timeline_report.hpp>
 
 namespace tests_of_timeline {
@@ -120,7 +121,7 @@ TEST_CASE("gathered timelines give all ranks the timelines of all ranks") {
         own.add(activity::update, static_cast<std::uint32_t>(10 * rank + i), own.origin(),
                 own.origin() + nanoseconds{3});
       }
-      const auto size = static_cast<std::int64_t>(rank);
+      const unity::bytes size{static_cast<std::int64_t>(rank)};
       merged[rank] = train::gather_timelines(c, own, {"a", "b"},
                                              {size, 2 * size, std::vector<train::needed_memory>(rank, {size, 1, 2})});
     });
@@ -129,13 +130,13 @@ TEST_CASE("gathered timelines give all ranks the timelines of all ranks") {
     }
     REQUIRE(merged[0].ranks.size() == static_cast<std::size_t>(ranks));
     CHECK(merged[0].labels == std::vector<std::string>{"a", "b"});
-    CHECK(merged[0].ranks[0] == train::rank_timeline{{}, 0, origins[0], {}});
+    CHECK(merged[0].ranks[0] == train::rank_timeline{{}, 0, unity::nanoseconds{origins[0]}, {}});
     for (std::size_t r = 0; r < merged[0].ranks.size(); ++r) {
-      const auto size = static_cast<std::int64_t>(r);
+      const unity::bytes size{static_cast<std::int64_t>(r)};
       CHECK(merged[0].ranks[r].memory ==
             train::rank_memory{size, 2 * size, std::vector<train::needed_memory>(r, {size, 1, 2})});
     }
-    CHECK(merged[0].ranks.back().origin == origins.back());
+    CHECK(merged[0].ranks.back().origin == unity::nanoseconds{origins.back()});
     CHECK(merged[0].complete() == (ranks == 1));
     if (ranks == 3) {
       REQUIRE(merged[0].ranks[1].spans.size() == 2);
@@ -211,12 +212,13 @@ TEST_CASE("the time breakdown matches an instant-by-instant reference and adds u
 TEST_CASE("a chrome trace records direction and peer and bytes and step of messages") {
   train::merged_timeline t;
   t.ranks.resize(2);
-  t.ranks[0].origin = 1'000'000;
-  t.ranks[0].spans = {{2000, 3000, 0, 1, activity::communication, train::direction::send, false, 9, 4, 128},
-                      {3000, 4000, 0, train::no_peer, activity::communication, train::direction::all_reduce, false, 2,
-                       4, 64},
-                      {4000, 5000, 0, train::no_peer, activity::compute, train::direction::none, false, 0, 5, 0}};
-  t.ranks[1].spans = {{2500, 3500, 0, 0, activity::waiting, train::direction::receive, false, 9, 4, 128}};
+  t.ranks[0].origin = unity::nanoseconds{1'000'000};
+  t.ranks[0].spans = {
+      {2000, 3000, 0, 1, activity::communication, train::direction::send, false, 9, 4, unity::bytes{128}},
+      {3000, 4000, 0, train::no_peer, activity::communication, train::direction::all_reduce, false, 2, 4,
+       unity::bytes{64}},
+      {4000, 5000, 0, train::no_peer, activity::compute, train::direction::none, false, 0, 5, {}}};
+  t.ranks[1].spans = {{2500, 3500, 0, 0, activity::waiting, train::direction::receive, false, 9, 4, unity::bytes{128}}};
   std::vector<nlohmann::json> about;
   const auto trace = nlohmann::json::parse(train::to_chrome_trace(t));
   for (const auto& e : trace.at("traceEvents")) {
@@ -238,7 +240,8 @@ TEST_CASE("a chrome trace records direction and peer and bytes and step of messa
 TEST_CASE("a chrome trace has clocks that run since months") {
   train::merged_timeline t;
   t.ranks.resize(1);
-  t.ranks[0].origin = std::int64_t{250} * 24 * 3600 * 1'000'000'000 + 7;  // in picoseconds more than 64 bits hold
+  t.ranks[0].origin =
+      unity::nanoseconds{std::int64_t{250} * 24 * 3600 * 1'000'000'000 + 7};  // in picoseconds more than 64 bits hold
   t.ranks[0].spans = {{2000, 3000, 0, train::no_peer, activity::compute}};
   CHECK(train::to_chrome_trace(t).find("\"clock_us\":21600000000002.007000") != std::string::npos);
 }
@@ -247,7 +250,9 @@ TEST_CASE("a chrome trace records steps and the memory that they need") {
   train::merged_timeline t;
   t.labels = {"mm"};
   t.ranks.resize(1);
-  t.ranks[0].memory = {100, 60, {{10, 3, 5}, {20, 3, 3}, {30, 5, 5}}};
+  t.ranks[0].memory = {unity::bytes{100},
+                       unity::bytes{60},
+                       {{unity::bytes{10}, 3, 5}, {unity::bytes{20}, 3, 3}, {unity::bytes{30}, 5, 5}}};
   for (const std::uint32_t step : {0U, 1U}) {
     const auto start = std::int64_t{1000} * step;
     activity_span whole{start, start + 900, 0, train::no_peer, activity::step};
@@ -288,7 +293,7 @@ TEST_CASE("a chrome trace has a process per rank and no overlapping spans in a t
     r.spans = random_spans(random, 1000, 12);
     count += r.spans.size();
   }
-  t.ranks[1].origin = 7'000;
+  t.ranks[1].origin = unity::nanoseconds{7'000};
   t.ranks[2].dropped = 5;
   const auto trace = nlohmann::json::parse(train::to_chrome_trace(t));
   std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> threads;
@@ -309,8 +314,9 @@ TEST_CASE("a chrome trace has a process per rank and no overlapping spans in a t
       CHECK((e.at("name") == t.labels[0] || e.at("name") == t.labels[1] || e.at("name") == "2"));
       CHECK(e.at("args").at("kind") == e.at("cat"));
       const auto own = e.at("args").at("clock_us").get<double>() - start;
-      CHECK(own ==
-            Approx(static_cast<double>(t.ranks[static_cast<std::size_t>(pid)].origin + t.extent().first) / 1000));
+      CHECK(
+          own ==
+          Approx(static_cast<double>(t.ranks[static_cast<std::size_t>(pid)].origin.count() + t.extent().first) / 1000));
       CHECK((names[key].find("communication") == 0) == (e.at("cat") == "communication"));
       --count;
     }

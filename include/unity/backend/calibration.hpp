@@ -200,11 +200,11 @@ template <device_backend Backend>
 }
 
 struct exchange_options {
-  std::int64_t smallest = 256;                     // bytes; sizes double from this on
-  std::int64_t largest = std::int64_t{16} << 20U;  // bytes; no size is above this
-  std::int64_t volume = std::int64_t{8} << 20U;    // bytes to exchange at each size, within the two bounds below
-  std::int64_t least = 5;                          // least repetitions
-  std::int64_t most = 100;                         // most repetitions
+  bytes smallest{256};                     // sizes double from this on
+  bytes largest{std::int64_t{16} << 20U};  // no size is above this
+  bytes volume{std::int64_t{8} << 20U};    // to exchange at each size, within the two bounds below
+  std::int64_t least = 5;                  // least repetitions
+  std::int64_t most = 100;                 // most repetitions
 };
 
 namespace detail {
@@ -215,12 +215,12 @@ class exchange_timer {
   exchange_timer(Communicator& c, const exchange_options& options)
       : communicator_{c},
         options_{options},
-        from_(static_cast<std::size_t>(options.largest / 4 + c.size())),
+        from_(static_cast<std::size_t>(options.largest.count() / 4 + c.size())),
         to_(from_.size()) {}
 
   // The slowest rank's time in each repetition, ascending, in seconds. All ranks get the same.
-  [[nodiscard]] std::vector<double> times(hardware::exchange kind, std::int64_t size) {
-    const auto repetitions = std::clamp(options_.volume / size, options_.least, options_.most);
+  [[nodiscard]] std::vector<double> times(hardware::exchange kind, bytes size) {
+    const auto repetitions = std::clamp(options_.volume.count() / size.count(), options_.least, options_.most);
     std::vector<double> seconds;
     constexpr int warm_up = 2;
     for (std::int64_t i = -warm_up; i < repetitions; ++i) {
@@ -241,9 +241,9 @@ class exchange_timer {
   }
 
  private:
-  void run(hardware::exchange kind, std::int64_t size) {
+  void run(hardware::exchange kind, bytes size) {
     constexpr auto type = tensor::dtype::float32;
-    const auto all = static_cast<std::size_t>(size / 4);
+    const auto all = static_cast<std::size_t>(size.count() / 4);
     const auto part = std::max<std::size_t>(all / static_cast<std::size_t>(communicator_.size()), 1);
     const auto* in = reinterpret_cast<const std::byte*>(from_.data());
     auto* out = reinterpret_cast<std::byte*>(to_.data());
@@ -284,7 +284,8 @@ class exchange_timer {
 // Throws: unity::error if a rank is missing.
 template <host_communicator Communicator>
 [[nodiscard]] hardware::link calibrate_link(Communicator& c, std::string name, const exchange_options& options = {}) {
-  UNITY_EXPECTS(options.smallest >= 4 * c.size() && options.smallest <= options.largest, "an element for every rank");
+  UNITY_EXPECTS(options.smallest >= bytes{4} * c.size() && options.smallest <= options.largest,
+                "an element for every rank");
   hardware::link l{std::move(name), c.size(), {}, {}};
   detail::exchange_timer<Communicator> timer{c, options};
   for (std::size_t k = 0; c.size() > 1 && k < hardware::exchange_names.size(); ++k) {
@@ -293,9 +294,9 @@ template <host_communicator Communicator>
     std::vector<hardware::exchange_sample> all;
     for (auto size = options.smallest; size <= options.largest; size *= 2) {
       const auto seconds = timer.times(kind, size);
-      medians.push_back({bytes{size}, unity::quantile(seconds, 0.5)});
+      medians.push_back({size, unity::quantile(seconds, 0.5)});
       for (const auto part : {0.1, 0.3, 0.5, 0.7, 0.9}) {
-        all.push_back({bytes{size}, unity::quantile(seconds, part)});
+        all.push_back({size, unity::quantile(seconds, part)});
       }
     }
     const auto& ranges = l.costs.emplace(kind, hardware::fit_ranges(medians)).first->second;

@@ -79,10 +79,10 @@ class rank_executor {
       recorded.push_back(is_recorded(s));
     }
     auto all = recorded_memory(arena_.values(), readers_, recorded);
-    all.kept = static_cast<std::int64_t>(weights_.size() + aside_.size());
-    all.arena = arena_size().count();
-    all.loaded = moved().loaded.count();
-    all.stored = moved().stored.count();
+    all.kept = bytes{static_cast<std::int64_t>(weights_.size() + aside_.size())};
+    all.arena = arena_size();
+    all.loaded = moved().loaded;
+    all.stored = moved().stored;
     return all;
   }
   // The bytes that the last iteration copied between host and arena: loaded inputs, fetched and stored values.

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/units.hpp>
+
 namespace unity::train {
 
 // If several overlap, the one listed first counts (train/timeline_report.hpp).
@@ -49,7 +51,7 @@ struct activity_span {
   bool is_backward = false;          // of a computation
   std::uint32_t tag = 0;             // of a message: the same at both ends; of a collective: the number of its group
   std::uint32_t step = 0;            // of training, from 0
-  std::int64_t size = 0;             // bytes moved, or waited for
+  bytes size{};                      // moved, or waited for
   std::uint32_t number = no_number;  // of the activity in the rank's program, the same in each iteration
 
   friend bool operator==(const activity_span&, const activity_span&) = default;
@@ -113,7 +115,7 @@ class timeline {
 
 // Memory that an iteration needs from the start of one span to the end of another, given by their numbers.
 struct needed_memory {
-  std::int64_t size = 0;  // bytes
+  bytes size{};
   std::uint32_t first = 0;
   std::uint32_t last = 0;
 
@@ -128,14 +130,14 @@ struct value_reader {
   friend bool operator==(const value_reader&, const value_reader&) = default;
 };
 
-// The memory of a rank. Units: bytes. Regular.
+// The memory of a rank. Regular.
 struct rank_memory {
-  std::int64_t kept = 0;                // permanently: all versions of weights and optimizer state
-  std::int64_t arena = 0;               // for all other values, which share space if their lifetimes are disjoint
+  bytes kept{};                         // permanently: all versions of weights and optimizer state
+  bytes arena{};                        // for all other values, which share space if their lifetimes are disjoint
   std::vector<needed_memory> values{};  // in the arena
   std::vector<value_reader> readers{};
-  std::int64_t loaded = 0;  // from the host in the last iteration, including inputs
-  std::int64_t stored = 0;  // likewise, to the host
+  bytes loaded{};  // from the host in the last iteration, including inputs
+  bytes stored{};  // likewise, to the host
 
   friend bool operator==(const rank_memory&, const rank_memory&) = default;
 };
@@ -144,7 +146,7 @@ struct rank_memory {
 struct rank_timeline {
   std::vector<activity_span> spans{};
   std::uint64_t dropped = 0;
-  std::int64_t origin = 0;  // ns on the rank's own clock: time t of a span is origin + t there
+  nanoseconds origin{};  // on the rank's own clock: time t of a span is origin + t there
   rank_memory memory{};
 
   friend bool operator==(const rank_timeline&, const rank_timeline&) = default;

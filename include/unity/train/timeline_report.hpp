@@ -54,16 +54,17 @@ template <host_reaching_communicator C>
     std::uint64_t values;
     std::uint64_t readers;
     std::uint64_t dropped;
-    std::int64_t origin;
-    std::int64_t kept;
-    std::int64_t arena;
-    std::int64_t loaded;
-    std::int64_t stored;
+    nanoseconds origin;
+    bytes kept;
+    bytes arena;
+    bytes loaded;
+    bytes stored;
   };
   const auto ranks = static_cast<std::size_t>(c.size());
   const auto origin = std::chrono::duration_cast<std::chrono::nanoseconds>(own.origin().time_since_epoch());
-  const size of_own{own.spans().size(), memory.values.size(), memory.readers.size(), own.dropped(), origin.count(),
-                    memory.kept,        memory.arena,         memory.loaded,         memory.stored};
+  const size of_own{
+      own.spans().size(), memory.values.size(), memory.readers.size(), own.dropped(), nanoseconds{origin.count()},
+      memory.kept,        memory.arena,         memory.loaded,         memory.stored};
   std::vector<size> sizes(ranks);
   gather_bytes(c, std::as_bytes(std::span{&of_own, 1}), std::as_writable_bytes(std::span{sizes}));
   std::vector<std::uint64_t> spans;
@@ -210,7 +211,8 @@ UNITY_INLINE std::string timeline_tracer::run() {
 UNITY_INLINE void timeline_tracer::add_memory(std::size_t r) {
   const auto& m = timeline_.ranks[r].memory;
   if (m != rank_memory{}) {
-    trace_.describe_process(r, "process_memory", fmt::format(R"("kept_bytes":{},"arena_bytes":{})", m.kept, m.arena));
+    trace_.describe_process(r, "process_memory",
+                            fmt::format(R"("kept_bytes":{},"arena_bytes":{})", m.kept.count(), m.arena.count()));
   }
 }
 
@@ -224,7 +226,7 @@ UNITY_INLINE void timeline_tracer::add_rank(std::size_t r) {
   auto reader = memory.readers.begin();  // ordered by value
   for (std::uint32_t v = 0; v < memory.values.size(); ++v) {
     const auto& value = memory.values[v];
-    auto text = fmt::format("[{},{}", value.size, value.last);
+    auto text = fmt::format("[{},{}", value.size.count(), value.last);
     for (; reader != memory.readers.end() && reader->value == v; ++reader) {
       text += reader->number == value.last ? "" : fmt::format(",{}", reader->number);
     }
@@ -254,15 +256,17 @@ UNITY_INLINE void timeline_tracer::add_span(std::size_t r, std::size_t thread, c
                                             const needed_values& values) {
   const auto& kind = activity_names[static_cast<std::size_t>(s.kind)];
   auto about = fmt::format(R"("kind":"{}","step":{},"clock_us":{})", kind, s.step,
-                           io::trace_time(nanoseconds{timeline_.ranks[r].origin + s.start}));
+                           io::trace_time(timeline_.ranks[r].origin + nanoseconds{s.start}));
   if (s.kind == activity::compute && s.is_backward) {
     about += R"(,"phase":"backward")";
   }
   if (is_with_host(s.way)) {
-    about += fmt::format(R"(,"direction":"{}","bytes":{})", direction_names[static_cast<std::size_t>(s.way)], s.size);
+    about += fmt::format(R"(,"direction":"{}","bytes":{})", direction_names[static_cast<std::size_t>(s.way)],
+                         s.size.count());
   } else if (s.way != direction::none) {
-    about += fmt::format(R"(,"direction":"{}","{}":{},"bytes":{})", direction_names[static_cast<std::size_t>(s.way)],
-                         s.way == direction::send || s.way == direction::receive ? "tag" : "group", s.tag, s.size);
+    about +=
+        fmt::format(R"(,"direction":"{}","{}":{},"bytes":{})", direction_names[static_cast<std::size_t>(s.way)],
+                    s.way == direction::send || s.way == direction::receive ? "tag" : "group", s.tag, s.size.count());
   }
   if (s.peer != no_peer) {
     about += fmt::format(R"(,"peer":{})", s.peer);

@@ -324,7 +324,7 @@ UNITY_INLINE activity_span moved_by(const parallel::rank_program& p, const paral
   const bool is_receive = s.kind == kinds::receive;
   if (s.kind == kinds::store || s.kind == kinds::fetch) {
     activity_span span;
-    span.size = static_cast<std::int64_t>(backend::byte_count(p.graph.type(s.value)));
+    span.size = bytes{static_cast<std::int64_t>(backend::byte_count(p.graph.type(s.value)))};
     span.way = s.kind == kinds::store ? direction::store : direction::fetch;
     return span;
   }
@@ -334,7 +334,7 @@ UNITY_INLINE activity_span moved_by(const parallel::rank_program& p, const paral
   activity_span span;
   const bool is_result = is_receive || s.kind == kinds::gather;  // the whole gathered result
   const auto v = is_result ? p.graph.results(s.node)[0] : s.value;
-  span.size = static_cast<std::int64_t>(backend::byte_count(p.graph.type(v)));
+  span.size = bytes{static_cast<std::int64_t>(backend::byte_count(p.graph.type(v)))};
   span.way = is_receive                 ? direction::receive
              : s.kind == kinds::send    ? direction::send
              : s.kind == kinds::reduce  ? direction::all_reduce
@@ -386,7 +386,7 @@ UNITY_INLINE rank_memory recorded_memory(std::span<const tasks::stored_value> va
           all.readers.push_back({static_cast<std::uint32_t>(all.values.size()), s});
         }
       }
-      all.values.push_back({v.size.count(), static_cast<std::uint32_t>(first),
+      all.values.push_back({v.size, static_cast<std::uint32_t>(first),
                             static_cast<std::uint32_t>(until == none ? first : std::max(first, until))});
     }
   }

@@ -476,7 +476,7 @@ template <class Network>
 // A weight whose parts may be in buckets.
 struct bucketed_weight {
   std::span<const synchronized_part> parts{};
-  std::int64_t element_size = 0;  // bytes
+  bytes element_size{};
 };
 
 // The elements of a bucket that the same devices reduce together.
@@ -581,7 +581,7 @@ UNITY_INLINE std::map<std::vector<hardware::device_id>, bucket_group> groups_of_
       for (const auto& g : p.of.held.groups) {
         if (g.devices.size() > 1) {
           auto& group = groups[g.devices];
-          group.size += bytes{g.elements * (is_rounded(p.sync.compressor) ? 2 : w.element_size)};
+          group.size += (is_rounded(p.sync.compressor) ? bytes{2} : w.element_size) * g.elements;
           for (const auto& r : givers.of(g)) {
             group.contributions.push_back(r.task);
           }

@@ -186,7 +186,7 @@ UNITY_INLINE void add_synchronization(lowering& l, const strategy& s, const sync
     parts.push_back(parts_of_weight(l, s, w, sync.weights[w]));
   }
   for (std::uint32_t w = 0; w < weights.size(); ++w) {
-    bucketed.push_back({parts[w], lowering::size_of(1, l.graph().type(weights[w].value)).count()});
+    bucketed.push_back({parts[w], lowering::size_of(1, l.graph().type(weights[w].value))});
   }
   std::vector<lowered_fragment> shares;
   for (const auto w : divided_weights(sync)) {

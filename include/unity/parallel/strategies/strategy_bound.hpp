@@ -164,7 +164,7 @@ UNITY_INLINE void strategy_bound::change_links(const std::vector<resource_load>&
     if (link_load_.size() <= l.resource) {
       link_load_.resize(l.resource + std::size_t{1}, 0);
     }
-    link_load_[l.resource] += sign * l.time;
+    link_load_[l.resource] += sign * l.time.count();
   }
 }
 

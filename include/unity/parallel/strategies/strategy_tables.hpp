@@ -47,7 +47,7 @@ template <class Placements>
 // The time for which a resource is busy.
 struct resource_load {
   std::uint32_t resource = 0;
-  std::int64_t time = 0;  // picoseconds
+  picoseconds time{};
 };
 
 // The tasks of an operator under one configuration.
@@ -226,9 +226,9 @@ UNITY_INLINE std::vector<resource_load> strategy_tables::links_of(const tasks::f
     const auto same =
         std::find_if(all.begin(), all.end(), [&](const resource_load& r) { return r.resource == t.resource.index(); });
     if (same != all.end()) {
-      same->time += t.duration.count();
+      same->time += t.duration;
     } else {
-      all.push_back({t.resource.index(), t.duration.count()});
+      all.push_back({t.resource.index(), t.duration});
     }
   }
   return all;

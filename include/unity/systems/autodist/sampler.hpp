@@ -67,7 +67,7 @@ namespace detail {
 struct part_place {
   std::size_t weight = 0;
   std::size_t part = 0;
-  std::int64_t size = 0;  // bytes
+  bytes size{};
 };
 
 // Calls f(place, its synchronizer) for all parts of trained weights.
@@ -80,7 +80,7 @@ void for_each_place(const sync_problem& p, Sync& s, const F& f) {
     auto& own = s.weights[w];
     const auto boxes = boxes_of(own, p.weights[w].dims);
     for (std::size_t k = 0; k < boxes.size(); ++k) {
-      f(part_place{w, k, boxes[k].volume() * tensor::size_of(p.weights[w].element)}, own.parts[k]);
+      f(part_place{w, k, bytes{boxes[k].volume() * tensor::size_of(p.weights[w].element)}}, own.parts[k]);
     }
   }
 }
@@ -114,7 +114,7 @@ class sync_draw {
   parallel::synchronization all_{};
   served_by served_ = served_by::coin;
   double server_share_ = 0;
-  std::int64_t threshold_ = 0;  // bytes
+  bytes threshold_{};
   double proxy_share_ = 0;
   double row_share_ = 0;
 };
@@ -122,14 +122,14 @@ class sync_draw {
 UNITY_INLINE void sync_draw::draw_whole() {
   served_ = static_cast<served_by>(random_.below(3));
   server_share_ = any_probability();
-  threshold_ = problem_.weights[random_.below(problem_.weights.size())].size().count();
+  threshold_ = problem_.weights[random_.below(problem_.weights.size())].size();
   proxy_share_ = any_probability();
   row_share_ = toss(0.75) ? 1 : random_.unit();
 }
 
 UNITY_INLINE void sync_draw::draw_weight(std::size_t w) {
   const auto& facts = problem_.weights[w];
-  const auto size = facts.size().count();
+  const auto size = facts.size();
   parallel::synchronizer s;
   const bool is_served = served_ == served_by::coin    ? toss(server_share_)
                          : served_ == served_by::large ? size >= threshold_
@@ -146,9 +146,9 @@ UNITY_INLINE void sync_draw::draw_weight(std::size_t w) {
     }
   }
   // Gathered rows are not divided, because each part would gather them all.
-  const bool may_cut = !axes.empty() && (is_served || !s.is_sparse) && size >= guide_.whole.count();
+  const bool may_cut = !axes.empty() && (is_served || !s.is_sparse) && size >= guide_.whole;
   std::uint32_t parts = 1;
-  if (may_cut && (size >= guide_.cut.count() || toss(0.5))) {
+  if (may_cut && (size >= guide_.cut || toss(0.5))) {
     own.axis = axes[random_.below(axes.size())];
     parts = 2 + static_cast<std::uint32_t>(random_.below(most_parts(problem_, guide_, facts, own.axis) - 1));
   }
@@ -161,7 +161,7 @@ UNITY_INLINE void sync_draw::draw_weight(std::size_t w) {
 // Assigns parts to groups of about equal bytes.
 UNITY_INLINE void sync_draw::group() {
   std::vector<part_place> grouped;
-  std::int64_t all = 0;
+  bytes all{};
   for_each_place(problem_, all_, [&](const part_place& at, const parallel::synchronizer& s) {
     if (s.kind == parallel::sync_kind::all_reduce && !s.is_sparse) {
       grouped.push_back(at);
@@ -181,12 +181,12 @@ UNITY_INLINE void sync_draw::group() {
       std::swap(grouped[i - 1], grouped[random_.below(i)]);
     }
   }
-  std::vector<std::int64_t> loads(count);
+  std::vector<bytes> loads(count);
   std::size_t at = 0;
-  std::int64_t before = 0;
+  bytes before{};
   for (const auto& g : grouped) {
     if (neighbours) {
-      at = static_cast<std::size_t>(static_cast<double>(before) / static_cast<double>(all + 1) *
+      at = static_cast<std::size_t>(static_cast<double>(before.count()) / static_cast<double>(all.count() + 1) *
                                     static_cast<double>(count));
       before += g.size;
     } else {
@@ -253,7 +253,7 @@ UNITY_INLINE void balance_servers(const sync_problem& p, parallel::synchronizati
   std::sort(served.begin(), served.end(), [](const auto& x, const auto& y) {
     return std::tuple{y.size, x.weight, x.part} < std::tuple{x.size, y.weight, y.part};
   });
-  std::vector<std::int64_t> loads(p.servers.size());
+  std::vector<bytes> loads(p.servers.size());
   for (const auto& at : served) {
     const auto least = static_cast<std::size_t>(std::min_element(loads.begin(), loads.end()) - loads.begin());
     loads[least] += at.size;
