@@ -349,7 +349,7 @@ UNITY_INLINE bool folder::add_buckets() {
   const auto type_of = [&](std::uint32_t w) { return lowering_.graph().type(weights[w].value); };
   std::vector<bucketed_weight> all;
   for (const auto& [number, part] : bucketed_) {
-    all.push_back({{&part, 1}, lowering::size_of(1, type_of(number)).count()});
+    all.push_back({{&part, 1}, lowering::size_of(1, type_of(number))});
   }
   bucket_ends begins;
   bucket_ends ends;
