@@ -29,10 +29,10 @@ void check(const plan_flags& f);
 struct plan_comparison {
   std::string plan{};
   std::string machine{};
-  unity::picoseconds iteration{};                       // simulated
-  unity::trace::simulated_iteration simulated{};        // its tasks
+  unity::picoseconds iteration{};                        // simulated
+  unity::trace::simulated_iteration simulated{};         // its tasks
   std::optional<unity::io::collective_counts> stated{};  // of the plan, if it is one of modules
-  std::string unstated{};                               // otherwise the reason
+  std::string unstated{};                                // otherwise the reason
   double stages = 1;
 };
 

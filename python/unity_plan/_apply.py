@@ -371,21 +371,21 @@ class _Reductions:
         bucket.is_reduced = True
         if not members:
             return
-        grads = [self._terms(t, placements, bucket.axes) for t, placements in members.items()]
+        grads = [self._partials(t, placements, bucket.axes) for t, placements in members.items()]
         flat = torch.cat([g.reshape(-1) for g in grads]) if len(grads) > 1 else grads[0].contiguous()
         work = dist.all_reduce(flat, group=self.groups[bucket.axes], async_op=True)
         self.pending.append((work, flat, grads, members))
 
-    def _terms(self, tensor, placements, axes):
+    def _partials(self, tensor, placements, axes):
         """This rank's partial sum: the gradient in the parameter's layout, except along the axes that are added up."""
         grad = tensor.grad
         wanted = [p if axis in axes and p.is_partial() else to
                   for axis, (p, to) in enumerate(zip(grad.placements, placements))]
-        terms = grad.redistribute(placements=wanted).to_local()
+        partial = grad.redistribute(placements=wanted).to_local()
         for axis in axes:  # what is whole already counts once
             if not wanted[axis].is_partial() and self.mesh.get_local_rank(axis) != 0:
-                terms = torch.zeros_like(terms)
-        return terms
+                partial = torch.zeros_like(partial)
+        return partial
 
     def _finish(self):
         self.ended = (self.ended + 1) % self.passes
@@ -398,7 +398,7 @@ class _Reductions:
         for work, flat, grads, members in pending:
             work.wait()
             parts = flat.split([g.numel() for g in grads]) if len(grads) > 1 else [flat]
-            for (tensor, placements), part, terms in zip(members.items(), parts, grads):
+            for (tensor, placements), part, own in zip(members.items(), parts, grads):
                 tensor.grad = DTensor.from_local(
-                    part.view(terms.shape), self.mesh, placements, run_check=False,
+                    part.view(own.shape), self.mesh, placements, run_check=False,
                     shape=tensor.shape, stride=tensor.stride())

@@ -62,8 +62,9 @@ def row(name, plan, port):
         ran[kind] = ran.get(kind, 0) + c["recorded"]
         planned[kind] = planned.get(kind, 0) + (c["planned"] or 0)
     agrees = all(abs(ran[kind] - planned[kind]) < 1e-9 for kind in models.KINDS)
-    times = f"{beside['replayed']['iteration_s'] * 1e3:.2f} ms replayed, {beside['simulated']['iteration_s'] * 1e3:.2f} simulated"
-    return f"{name:8} {plan.stem:8} ran {ran}, planned {planned}; {times}", agrees
+    replayed, simulated = (f"{beside[k]['iteration_s'] * 1e3:.2f} ms" for k in ("replayed", "simulated"))
+    line = f"{name:8} {plan.stem:8} ran {ran}, planned {planned}; {replayed} replayed, {simulated} simulated"
+    return line, agrees
 
 
 def main():

@@ -9,7 +9,8 @@ browse() {
 
 # painted PAGE COLOURS: whether the browser paints a hundredth of the page, in at least so many colours besides grey.
 painted() {
-  browse --window-size=1200,3000 --screenshot="$1.png" "file://$1" && "${python:-/usr/bin/python3}" - "$1.png" "$2" <<'END'
+  browse --window-size=1200,3000 --screenshot="$1.png" "file://$1" || return
+  "${python:-/usr/bin/python3}" - "$1.png" "$2" <<'END'
 import sys
 from PIL import Image
 picture = Image.open(sys.argv[1]).convert("RGB")

@@ -103,9 +103,14 @@ TEST_CASE("the work of a simulated program is that of its timeline", "[law]") {
       p.add_fragment({tasks::owner_kind::node, 0, "matmul"});
       for (std::int64_t n = random.between(0, 6); n > 0; --n) {
         const auto on = random.between(-1, devices);
-        const auto kind = on == devices ? tasks::task_kind::transfer : static_cast<tasks::task_kind>(random.between(0, 3));
+        const auto kind =
+            on == devices ? tasks::task_kind::transfer : static_cast<tasks::task_kind>(random.between(0, 3));
         const auto t = f.add({on < 0 ? tasks::resource_id{} : tasks::resource_id{static_cast<std::size_t>(on)},
-                              picoseconds{random.between(0, 50)}, {}, {}, kind, 0});
+                              picoseconds{random.between(0, 50)},
+                              {},
+                              {},
+                              kind,
+                              0});
         if (t > 0 && random.between(0, 1) == 1) {
           f.dependencies.push_back({{{}, t - 1}, {{}, t}, false});
         }

@@ -194,7 +194,7 @@ UNITY_INLINE bool operator_on_mesh::find_indices() {
 
 UNITY_INLINE bool operator_on_mesh::find() {
   if (c_.devices.size() != mesh_.devices.size()) {
-    why_ = fmt::format("it has {} tasks", c_.devices.size());
+    why_ = fmt::format("it has {} task{}", c_.devices.size(), c_.devices.size() == 1 ? "" : "s");
     return false;
   }
   std::vector<std::int64_t> left;

@@ -53,10 +53,9 @@ namespace detail {
 
 // Whether the task computes on one of its rank's streams, or on a host thread if the rank has no streams.
 [[nodiscard]] inline bool computes(const flow_task& t, const std::vector<bool>& with_streams) {
-  return with_streams[t.rank]
-             ? t.type == task_type::kernel || t.type == task_type::copy ||
-                   (t.type == task_type::earlier && t.part != phase::communication)
-             : t.type == task_type::host || t.type == task_type::launch || t.type == task_type::gap;
+  return with_streams[t.rank] ? t.type == task_type::kernel || t.type == task_type::copy ||
+                                    (t.type == task_type::earlier && t.part != phase::communication)
+                              : t.type == task_type::host || t.type == task_type::launch || t.type == task_type::gap;
 }
 
 struct task_interval {
@@ -120,7 +119,8 @@ UNITY_INLINE iteration_work work_of(const flow_graph& g, std::span<const simulat
     const auto& task = g.tasks[t];
     const detail::task_interval when{picoseconds{times[t].start}, picoseconds{times[t].end}, t};
     if (detail::computes(task, with_streams)) {
-      auto& of = task.type == task_type::gap ? gaps[task.rank] : operators[task.rank][static_cast<std::size_t>(task.part)];
+      auto& of =
+          task.type == task_type::gap ? gaps[task.rank] : operators[task.rank][static_cast<std::size_t>(task.part)];
       of.push_back(when);
     } else if (is_communication(task.type)) {
       moving.push_back(when);
@@ -186,9 +186,9 @@ UNITY_INLINE std::vector<std::uint32_t> add_simulated_ranks(const tasks::program
     const bool is_link = r.kind == tasks::resource_kind::link || device == ranks.end();
     of.push_back(is_link ? links : device->second);
     g.resources.push_back({r.name, of.back(),
-                           is_link                                     ? lane_kind::channel
+                           is_link                                  ? lane_kind::channel
                            : r.kind == tasks::resource_kind::stream ? lane_kind::stream
-                                                                       : lane_kind::host});
+                                                                    : lane_kind::host});
   }
   return of;
 }

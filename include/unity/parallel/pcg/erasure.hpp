@@ -34,7 +34,7 @@ class eraser {
  private:
   void add(node_id n);
 
-  [[nodiscard]] value_id sum(std::span<const value_id> terms, tensor::tensor_type type);
+  [[nodiscard]] value_id sum(std::span<const value_id> partials, tensor::tensor_type type);
 
   const pcg_algebra& algebra_;
   const pcg& graph_;
@@ -112,10 +112,10 @@ UNITY_INLINE void eraser::add(node_id n) {
   }
 }
 
-UNITY_INLINE value_id eraser::sum(std::span<const value_id> terms, tensor::tensor_type type) {
+UNITY_INLINE value_id eraser::sum(std::span<const value_id> partials, tensor::tensor_type type) {
   const auto op = algebra_.operators().make_operation("add");
-  auto all = terms[0];
-  for (const auto v : terms.subspan(1)) {
+  auto all = partials[0];
+  for (const auto v : partials.subspan(1)) {
     type.constant = erased_.type(all).constant && erased_.type(v).constant;
     all = erased_.results(erased_.add_node(op, std::array{all, v}, {&type, 1}))[0];
   }

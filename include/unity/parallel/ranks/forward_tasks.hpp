@@ -55,8 +55,8 @@ void run_operation(region_writer& w, task_state& task);
 [[nodiscard]] std::vector<node_state> tasks_of(const divided_training& d);
 
 // Ranks with partial sums, ascending.
-[[nodiscard]] std::vector<std::uint32_t> ranks_with_terms(const divided_training& d, const graph_edge& e,
-                                                          const summed_flow& s);
+[[nodiscard]] std::vector<std::uint32_t> ranks_with_partials(const divided_training& d, const graph_edge& e,
+                                                             const summed_flow& s);
 [[nodiscard]] std::vector<flow_reader> readers_on(const divided_training& d, const graph_edge& e, const summed_flow& s,
                                                   std::uint32_t rank);
 
@@ -85,8 +85,8 @@ class forward_tasks {
   void send_value(std::uint32_t e);
   static void hand_out(node_state& to, std::span<const flow_reader> readers, const held_part& x, const rank_step* wait);
   // The sum of a rank's partial sums.
-  [[nodiscard]] std::optional<value_id> own_terms(const graph_edge& edge, const summed_flow& s, std::uint32_t result,
-                                                  std::uint32_t rank);
+  [[nodiscard]] std::optional<value_id> own_partials(const graph_edge& edge, const summed_flow& s, std::uint32_t result,
+                                                     std::uint32_t rank);
   void send_sum(const graph_edge& edge, const summed_flow& s, std::uint32_t result, node_state& to);
   // Delivers the first copy of an output, with all its partials, and adds inputs for their cotangents.
   void deliver(std::uint32_t output);
@@ -147,8 +147,8 @@ UNITY_INLINE std::vector<node_state> tasks_of(const divided_training& d) {
   return all;
 }
 
-UNITY_INLINE std::vector<std::uint32_t> ranks_with_terms(const divided_training& d, const graph_edge& e,
-                                                         const summed_flow& s) {
+UNITY_INLINE std::vector<std::uint32_t> ranks_with_partials(const divided_training& d, const graph_edge& e,
+                                                            const summed_flow& s) {
   std::set<std::uint32_t> all;
   for (const auto p : s.producers) {
     all.insert(d.rank_of(e.from, p));
@@ -311,8 +311,8 @@ UNITY_INLINE void forward_tasks::hand_out(node_state& to, std::span<const flow_r
   }
 }
 
-UNITY_INLINE std::optional<value_id> forward_tasks::own_terms(const graph_edge& edge, const summed_flow& s,
-                                                              std::uint32_t result, std::uint32_t rank) {
+UNITY_INLINE std::optional<value_id> forward_tasks::own_partials(const graph_edge& edge, const summed_flow& s,
+                                                                 std::uint32_t result, std::uint32_t rank) {
   std::optional<value_id> own;
   for (const auto p : s.producers) {
     if (training_.rank_of(edge.from, p) == rank) {
@@ -325,22 +325,22 @@ UNITY_INLINE std::optional<value_id> forward_tasks::own_terms(const graph_edge& 
 
 UNITY_INLINE void forward_tasks::send_sum(const graph_edge& edge, const summed_flow& s, std::uint32_t result,
                                           node_state& to) {
-  const auto with_terms = ranks_with_terms(training_, edge, s);
+  const auto with_partials = ranks_with_partials(training_, edge, s);
   if (s.is_reduced) {
     std::vector<value_id> own;
-    for (const auto r : with_terms) {
-      own.push_back(*own_terms(edge, s, result, r));
+    for (const auto r : with_partials) {
+      own.push_back(*own_partials(edge, s, result, r));
     }
-    const auto sums = streams_.reduced(edge.from, with_terms, own);
+    const auto sums = streams_.reduced(edge.from, with_partials, own);
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      hand_out(to, readers_on(training_, edge, s, with_terms[i]), {s.part, sums[i].value}, &sums[i].wait);
+      hand_out(to, readers_on(training_, edge, s, with_partials[i]), {s.part, sums[i].value}, &sums[i].wait);
     }
     return;
   }
-  auto sum = own_terms(edge, s, result, s.owner);
-  for (const auto r : with_terms) {
+  auto sum = own_partials(edge, s, result, s.owner);
+  for (const auto r : with_partials) {
     if (r != s.owner) {
-      const auto there = streams_.sent(edge.from, *own_terms(edge, s, result, r), r, s.owner);
+      const auto there = streams_.sent(edge.from, *own_partials(edge, s, result, r), r, s.owner);
       streams_.wait(s.owner, there.wait);
       sum = sum ? streams_.on(s.owner, edge.from).sum(*sum, there.value) : there.value;
     }

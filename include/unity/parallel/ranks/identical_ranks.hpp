@@ -82,7 +82,7 @@ struct divided_work {
   bool is_sum = false;                 // over that index
   std::optional<std::size_t> group{};  // of operands that are partial sums, like the results
 
-  [[nodiscard]] bool makes_terms() const noexcept { return is_sum || group.has_value(); }
+  [[nodiscard]] bool makes_partials() const noexcept { return is_sum || group.has_value(); }
 };
 
 // nullopt if more than one of an index, a linear group and copies has a degree above 1.
@@ -107,7 +107,7 @@ UNITY_INLINE std::optional<divided_work> divided_work_of(const operator_dimensio
 }
 
 // Whether each task reads one of the partials of the operand.
-UNITY_INLINE bool reads_terms(const operator_dimensions& o, const divided_work& w, std::size_t operand) {
+UNITY_INLINE bool reads_partials(const operator_dimensions& o, const divided_work& w, std::size_t operand) {
   return (w.group && view_of_group(o, operand, *w.group) == axis_view::partial) ||
          (w.is_sum && view_of_index(o, operand, *w.index) == axis_view::partial);
 }
@@ -176,7 +176,7 @@ UNITY_INLINE std::vector<hardware::device_id> identical_ranks(const tensor::tens
     }
     work[n.index()] = *own;
     for (std::size_t x = 0; x < operands.size(); ++x) {
-      if (detail::reads_terms(all[n], *own, x) != work[g.producer(operands[x]).index()].makes_terms()) {
+      if (detail::reads_partials(all[n], *own, x) != work[g.producer(operands[x]).index()].makes_partials()) {
         return {};
       }
     }

@@ -330,7 +330,7 @@ UNITY_INLINE void backward_tasks::send_sum_back(const graph_edge& edge, const su
     }
     sum = sum ? streams_.on(s.owner, edge.to).sum(*sum, here) : here;
   }
-  for (const auto r : ranks_with_terms(training_, edge, s)) {
+  for (const auto r : ranks_with_partials(training_, edge, s)) {
     if (r == s.owner) {
       give(edge, s, result, r, *sum, nullptr);
     } else {
