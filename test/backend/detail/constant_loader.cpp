@@ -18,8 +18,8 @@
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/evaluate.hpp>
 
-#include "../support/message_of.hpp"
-#include "../tensor/testing.hpp"
+#include "../../support/message_of.hpp"
+#include "../../tensor/testing.hpp"
 
 namespace tests_of_constant_loader {
 
@@ -70,7 +70,7 @@ TEST_CASE("source_bytes are the given data in the element type of the source") {
     std::memcpy(&half, halves.data() + 2 * i, sizeof half);
     CHECK(half == tensor::to_float16(given[i]));
   }
-  for (const std::uint64_t seed : {1, 2}) {
+  for (const std::uint64_t seed : {1U, 2U}) {
     const auto expected = tensor::evaluate<double>(standard(), g.operation(node_id{std::size_t{3}}), {}, {}, seed)[0];
     CHECK(numbers_in<double>(bytes(3, seed)) == expected.data);
   }
