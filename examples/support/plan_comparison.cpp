@@ -55,6 +55,22 @@ std::vector<collective_row> rows_of(const plan_comparison& p, const trace::flow_
 
 double seconds(unity::picoseconds t) { return unity::to_seconds(t); }
 
+// Effects: sets the plan's collectives, or the reason why they are not known. text: the plan's file.
+void count_collectives(const unity::tensor::algebra& operators, const unity::parallel::plan& plan,
+                       const std::string& text, plan_comparison& all) {
+  try {
+    const auto modules = io::module_plan_of(operators, plan, io::parse_plan_notes(text, all.plan).mesh);
+    all.stated = modules.forward;
+    all.stated->all_reduce += modules.backward.all_reduce;
+    all.stated->all_gather += modules.backward.all_gather;
+    all.stated->reduce_scatter += modules.backward.reduce_scatter;
+    all.stated->all_to_all += modules.backward.all_to_all;
+    all.stages = static_cast<double>(modules.devices.size()) / static_cast<double>(modules.mesh.devices.size());
+  } catch (const unity::error& e) {
+    all.unstated = e.what();
+  }
+}
+
 }  // namespace
 
 void declare(CLI::App& app, plan_flags& f) {
@@ -83,17 +99,7 @@ plan_comparison compare_plan(const plan_flags& f, trace::job_trace& job) {
   plan_comparison all;
   all.plan = f.plan;
   all.machine = plan.machine.name;
-  try {
-    const auto modules = io::module_plan_of(operators, plan, io::parse_plan_notes(text, f.plan).mesh);
-    all.stated = modules.forward;
-    all.stated->all_reduce += modules.backward.all_reduce;
-    all.stated->all_gather += modules.backward.all_gather;
-    all.stated->reduce_scatter += modules.backward.reduce_scatter;
-    all.stated->all_to_all += modules.backward.all_to_all;
-    all.stages = static_cast<double>(modules.devices.size()) / static_cast<double>(modules.mesh.devices.size());
-  } catch (const unity::error& e) {
-    all.unstated = e.what();
-  }
+  count_collectives(operators, plan, text, all);
   with_durations(f.timing, operators, plan.machine, "replay", [&](const unity::tensor::durations& durations) {
     const auto program = unity::parallel::lower(operators, plan, durations);
     unity::simulate::full_simulation simulation;

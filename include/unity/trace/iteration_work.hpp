@@ -105,23 +105,43 @@ UNITY_INLINE picoseconds covered(std::vector<task_interval>& all) {
   return sum;
 }
 
+// When a rank computes.
+class rank_intervals {
+ public:
+  void add(const flow_task& t, const task_interval& when) {
+    (t.type == task_type::gap ? gaps_ : operators_[static_cast<std::size_t>(t.part)]).push_back(when);
+  }
+  // Effects: adds the rank's times to the sums. Returns whether it computes at all.
+  bool add_to(iteration_work& sums) {
+    std::vector<task_interval> together;
+    for (std::size_t part = 0; part < phase_names.size(); ++part) {
+      sums.computing[part] += covered(operators_[part]);
+      together.insert(together.end(), operators_[part].begin(), operators_[part].end());
+    }
+    const auto running = covered(together);
+    together.insert(together.end(), gaps_.begin(), gaps_.end());
+    sums.between += covered(together) - running;
+    return !together.empty();
+  }
+
+ private:
+  std::array<std::vector<task_interval>, phase_names.size()> operators_{};  // by phase
+  std::vector<task_interval> gaps_{};
+};
+
 }  // namespace unity::trace::detail
 
 namespace unity::trace {
 
 UNITY_INLINE iteration_work work_of(const flow_graph& g, std::span<const simulate::task_times> times) {
-  using intervals = std::vector<detail::task_interval>;
   const auto with_streams = detail::ranks_with_streams(g);
-  std::vector<std::array<intervals, phase_names.size()>> operators(g.ranks.size());  // by rank
-  std::vector<intervals> gaps(g.ranks.size());
-  intervals moving;
+  std::vector<detail::rank_intervals> by_rank(g.ranks.size());
+  std::vector<detail::task_interval> moving;
   for (std::uint32_t t = 0; t < g.tasks.size(); ++t) {
     const auto& task = g.tasks[t];
     const detail::task_interval when{picoseconds{times[t].start}, picoseconds{times[t].end}, t};
     if (detail::computes(task, with_streams)) {
-      auto& of =
-          task.type == task_type::gap ? gaps[task.rank] : operators[task.rank][static_cast<std::size_t>(task.part)];
-      of.push_back(when);
+      by_rank[task.rank].add(task, when);
     } else if (is_communication(task.type)) {
       moving.push_back(when);
     }
@@ -129,16 +149,8 @@ UNITY_INLINE iteration_work work_of(const flow_graph& g, std::span<const simulat
   iteration_work all;
   all.communicating = detail::covered(moving);
   std::int64_t ranks = 0;
-  for (std::size_t r = 0; r < g.ranks.size(); ++r) {
-    intervals together;
-    for (std::size_t part = 0; part < phase_names.size(); ++part) {
-      all.computing[part] += detail::covered(operators[r][part]);
-      together.insert(together.end(), operators[r][part].begin(), operators[r][part].end());
-    }
-    ranks += together.empty() && gaps[r].empty() ? 0 : 1;
-    const auto running = detail::covered(together);
-    together.insert(together.end(), gaps[r].begin(), gaps[r].end());
-    all.between += detail::covered(together) - running;
+  for (auto& r : by_rank) {
+    ranks += r.add_to(all) ? 1 : 0;
   }
   ranks = std::max<std::int64_t>(1, ranks);
   for (auto& c : all.computing) {
@@ -193,6 +205,18 @@ UNITY_INLINE std::vector<std::uint32_t> add_simulated_ranks(const tasks::program
   return of;
 }
 
+inline flow_task simulated_task(const tasks::task& task, lane_kind lane, const simulate::task_times& when) {
+  flow_task t;
+  t.resource = static_cast<std::uint32_t>(task.resource.index());
+  t.type = lane == lane_kind::channel  ? task_type::send
+           : lane == lane_kind::stream ? task_type::kernel
+                                       : task_type::launch;
+  t.part = phase_of(task.kind);
+  t.duration = t.recorded_duration = picoseconds{when.end - when.start};
+  t.recorded_start = picoseconds{when.start};
+  return t;
+}
+
 }  // namespace detail
 
 UNITY_INLINE simulated_iteration to_flow_graph(const tasks::program& p, std::span<const simulate::task_times> times,
@@ -204,23 +228,14 @@ UNITY_INLINE simulated_iteration to_flow_graph(const tasks::program& p, std::spa
     const auto& of = p.owner_of(id).name;
     for (std::uint32_t i = 0; i < p[id].tasks.size(); ++i) {
       const auto& task = p[id].tasks[i];
-      if (!task.resource.valid()) {
-        continue;
+      if (task.resource.valid()) {
+        const auto on = task.resource.index();
+        auto t = detail::simulated_task(task, all.graph.resources[on].kind, times[p.find(id, i).index()]);
+        t.name = names.intern(fmt::format("{} {}", of, p.name_of(task.kind)));
+        t.rank = ranks[on];
+        all.graph.add(t);
+        all.times.push_back(times[p.find(id, i).index()]);
       }
-      const auto& when = times[p.find(id, i).index()];
-      const auto lane = all.graph.resources[task.resource.index()].kind;
-      flow_task t;
-      t.name = names.intern(fmt::format("{} {}", of, p.name_of(task.kind)));
-      t.rank = ranks[task.resource.index()];
-      t.resource = static_cast<std::uint32_t>(task.resource.index());
-      t.type = lane == lane_kind::channel  ? task_type::send
-               : lane == lane_kind::stream ? task_type::kernel
-                                           : task_type::launch;
-      t.part = detail::phase_of(task.kind);
-      t.duration = t.recorded_duration = picoseconds{when.end - when.start};
-      t.recorded_start = picoseconds{when.start};
-      all.graph.add(t);
-      all.times.push_back(when);
     }
   }
   return all;

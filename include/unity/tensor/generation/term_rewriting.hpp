@@ -15,7 +15,8 @@
 
 namespace unity::tensor {
 
-// The result of a rewrite, which is valid under the conditions.
+// The result of a rewrite, and when it is valid. Sizes in the conditions may be guesses (term_measures.hpp), so a rule
+// that is made of it has to pass test_rule.
 struct rewritten_term {
   syntax::term term{};
   std::vector<syntax::expression> conditions{};
