@@ -25,6 +25,17 @@
 
 namespace unity::tensor::detail {
 
+// Half the distance from 1 to the next number of the type; 0 for integers and bools.
+[[nodiscard]] constexpr double unit_roundoff(dtype t) noexcept {
+  switch (t) {
+    case dtype::float64: return 0x1p-53;
+    case dtype::float32: return 0x1p-24;
+    case dtype::float16: return 0x1p-11;
+    case dtype::bfloat16: return 0x1p-8;
+    default: return 0;
+  }
+}
+
 // The rounding of a value.
 struct value_rounding {
   bool varies = false;  // depends on a source without given data
@@ -206,17 +217,6 @@ class checked_evaluation {
 #include <unity/tensor/definition.hpp>
 
 namespace unity::tensor::detail {
-
-// Half the distance from 1 to the next number of the type; 0 for integers and bools.
-[[nodiscard]] constexpr double unit_roundoff(dtype t) noexcept {
-  switch (t) {
-    case dtype::float64: return 0x1p-53;
-    case dtype::float32: return 0x1p-24;
-    case dtype::float16: return 0x1p-11;
-    case dtype::bfloat16: return 0x1p-8;
-    default: return 0;
-  }
-}
 
 UNITY_INLINE void value_rounding::join(const value_rounding& o) {
   varies = varies || o.varies;
