@@ -61,6 +61,7 @@
 #include "support/program.hpp"
 #include "support/progress.hpp"
 #include "support/quantity.hpp"
+#include "support/report_picture.hpp"
 #include "support/timings.hpp"
 
 namespace {
@@ -445,13 +446,7 @@ void write_report(const std::filesystem::path& file, const arguments& a, const o
     page.paragraph("A rule without a gain of its own makes another one possible.");
   }
   page.heading("Both graphs");
-  const auto picture = io::draw_svg(both, std::chrono::seconds{5});
-  if (picture.problem) {
-    page.paragraph(fmt::format("No picture: {}.", *picture.problem));
-  } else {
-    page.paragraph("Nodes that the search made are marked.");
-    page.picture(picture.text, "the graphs before and after");
-  }
+  support::add_graph(page, both, "Nodes that the search made are marked.", "the graphs before and after");
   atomic_write(file, page.text());
 }
 

@@ -12,7 +12,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -55,6 +54,7 @@
 #include "support/program.hpp"
 #include "support/quantity.hpp"
 #include "support/recomputation_flag.hpp"
+#include "support/report_picture.hpp"
 #include "support/search_flags.hpp"
 #include "support/strategy_comparison.hpp"
 #include "support/synchronization_flag.hpp"
@@ -219,12 +219,7 @@ void add_graphs(io::html_report& page, const support::strategy_comparison& c) {
   page.heading("Both graphs");
   const auto both = io::to_dot(c.operators(), c.graph(), {.title = "the model"}, c.graph(c.best().graph),
                                {.title = "the best strategy"});
-  const auto picture = io::draw_svg(both, std::chrono::seconds{5});
-  if (picture.problem) {
-    page.paragraph(fmt::format("No picture: {}.", *picture.problem));
-  } else {
-    page.picture(picture.text, "the model's graph, and that of the best strategy");
-  }
+  support::add_graph(page, both, "The search changed the model's graph.", "the graphs before and after");
 }
 
 std::string to_report(const arguments& a, const support::strategy_comparison& c) {
@@ -264,7 +259,9 @@ std::string to_report(const arguments& a, const support::strategy_comparison& c)
     page.heading("Divisions");
     page.paragraph("Operators of the best strategy, divided and coloured by devices.");
     page.picture(io::to_strategy_svg(c.operators(), plan, title_of(a, c)), "operators, divided");
-    add_explanation(page, c, plan, program.task_count());
+    if (!best.offloaded) {  // alternatives would be simulated without moves to the host
+      add_explanation(page, c, plan, program.task_count());
+    }
   }
   if (best.graph != 0) {
     add_graphs(page, c);

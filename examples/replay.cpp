@@ -141,15 +141,14 @@ void write(const arguments& a, const support::replayed_job& r) {
     files.push_back({a.optimizer.buckets, support::ddp_buckets(*r.optimized).dump(2) + "\n"});
   }
   if (!a.optimizer.plan_out.empty()) {
-    files.push_back({a.optimizer.plan_out, support::bucketed_plan(a.optimizer, *r.optimized)});
+    files.push_back({a.optimizer.plan_out, support::bucketed_plan(a.plan.plan, *r.optimized)});
   }
   support::write_all(files);
 }
 
-void run(arguments& a) {
-  a.optimizer.plan = a.plan.plan;
+void run(const arguments& a) {
   support::check(a.plan);
-  support::check_optimizer(a.optimizer);
+  support::check_optimizer(a.optimizer, a.plan.plan);
   for (const auto& path : {a.json, a.trace, a.report, a.optimizer.buckets, a.optimizer.plan_out}) {
     support::expect_writable(path);
   }

@@ -347,17 +347,14 @@ nlohmann::json result_json(const vertex_flags& a, const vertex_job& j, int ranks
 }
 
 // Losses, the ranges of vertices and the timeline of the last epoch.
-std::string to_report(const vertex_flags& a, const vertex_job& j, const outcome& r, const further_results& more) {
-  io::html_report page{fmt::format("{} on {}", a.model, a.graph)};
-  page.paragraph(
-      fmt::format("{} vertices, {} edges, {} ranks. Accuracy: {:.4f} of training, {:.4f} of validation, "
-                  "{:.4f} of test vertices.",
-                  j.data.graph.vertices(), j.data.graph.edges(), r.parts.size(), r.accuracy.train,
-                  r.accuracy.validation, r.accuracy.test));
+void add_training(io::html_report& page, const vertex_job& j, const outcome& r) {
+  page.paragraph(fmt::format("Accuracy: {:.4f} of training, {:.4f} of validation, {:.4f} of test vertices.",
+                             r.accuracy.train, r.accuracy.validation, r.accuracy.test));
   io::line_chart losses{"epoch", "loss", {{"loss", {}}}};
   for (std::size_t s = 0; s < r.epochs.size(); ++s) {
-    const auto loss = r.epochs[s].loss;
-    losses.lines[0].points.push_back({static_cast<double>(j.first + s), std::isfinite(loss) ? loss : 0});
+    if (std::isfinite(r.epochs[s].loss)) {
+      losses.lines[0].points.push_back({static_cast<double>(j.first + s), r.epochs[s].loss});
+    }
   }
   page.heading("Losses");
   page.chart(losses);
@@ -377,6 +374,14 @@ std::string to_report(const vertex_flags& a, const vertex_job& j, const outcome&
     page.heading("The last epoch");
     support::add_timeline(page, r.timeline, 0);
   }
+}
+
+std::string to_report(const vertex_flags& a, const vertex_job& j, const outcome& r, const further_results& more) {
+  io::html_report page{fmt::format("{} on {}", a.model, a.graph)};
+  page.paragraph(fmt::format("{} vertices, {} edges.", j.data.graph.vertices(), j.data.graph.edges()));
+  if (!r.parts.empty()) {
+    add_training(page, j, r);
+  }
   if (more.simulated) {
     std::vector<io::chart_bar> epochs;
     for (const auto& d : more.simulated->divisions) {
@@ -387,7 +392,6 @@ std::string to_report(const vertex_flags& a, const vertex_job& j, const outcome&
   }
   return page.text();
 }
-
 // After a run, on rank 0. Throws: unity::error if a file cannot be written, or, at the end, if losses differ from those
 // of one rank.
 void report(const vertex_flags& a, const tensor::algebra& operators, const vertex_job& j, int ranks, const char* comm,

@@ -178,7 +178,7 @@ void declare_optimizer(CLI::App& app, optimizer_flags& f) {
   app.add_option("--plan-out", f.plan_out, "file for the plan of --plan with the found buckets, for traces of `train`");
 }
 
-void check_optimizer(const optimizer_flags& f) {
+void check_optimizer(const optimizer_flags& f, const std::string& plan) {
   static_cast<void>(parse_quantity("--budget", f.budget, durations));
   if (!f.start.empty()) {
     static_cast<void>(parse_quantity("--operator-start", f.start, durations));
@@ -189,7 +189,7 @@ void check_optimizer(const optimizer_flags& f) {
   if (!f.passes.empty()) {
     static_cast<void>(passes_of(listed(f.passes), {}));
   }
-  if (f.plan.empty() && !f.plan_out.empty()) {
+  if (plan.empty() && !f.plan_out.empty()) {
     throw unity::error{"--plan-out", "given without the plan that gets buckets", "--plan besides"};
   }
   const bool has_more = !f.passes.empty() || !f.memory.empty() || !f.start.empty() || !f.buckets.empty() ||
@@ -198,7 +198,7 @@ void check_optimizer(const optimizer_flags& f) {
     throw unity::error{"command line", "flags of the optimizer", "--optimize with them"};
   }
   if (!f.plan_out.empty()) {
-    static_cast<void>(unity::io::read_plan(unity::tensor::standard_algebra(), f.plan));  // now, not after the search
+    static_cast<void>(unity::io::read_plan(unity::tensor::standard_algebra(), plan));  // now, not after the search
   }
 }
 
@@ -341,9 +341,9 @@ nlohmann::json ddp_buckets(const optimized_job& o) {
           {"bucket_cap_mb", static_cast<double>(largest.count()) / (1024.0 * 1024.0)}};
 }
 
-std::string bucketed_plan(const optimizer_flags& f, const optimized_job& o) {
+std::string bucketed_plan(const std::string& file, const optimized_job& o) {
   const auto algebra = unity::tensor::standard_algebra();
-  auto plan = unity::io::read_plan(algebra, f.plan);
+  auto plan = unity::io::read_plan(algebra, file);
   const unity::parallel::training_graph training{algebra, plan.graph};
   std::map<std::uint32_t, std::size_t> weight_of;  // by node
   for (std::size_t w = 0; w < training.weights().size(); ++w) {
@@ -355,7 +355,7 @@ std::string bucketed_plan(const optimizer_flags& f, const optimized_job& o) {
     const auto [end, code] = std::from_chars(name.data() + space, name.data() + name.size(), node);
     const auto weight = weight_of.find(node);
     if (code != std::errc{} || end != name.data() + name.size() || weight == weight_of.end()) {
-      throw unity::error{f.plan, fmt::format("no weight '{:.80}'", name), "the plan that was traced, weights apart"};
+      throw unity::error{file, fmt::format("no weight '{:.80}'", name), "the plan that was traced, weights apart"};
     }
     return weight->second;
   };

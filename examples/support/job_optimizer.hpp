@@ -27,14 +27,14 @@ struct optimizer_flags {
   std::string start{};
   std::string search = "dpro";
   std::string buckets{};
-  std::string plan{};  // that the job ran; of another flag
   std::string plan_out{};
 };
 
 void declare_optimizer(CLI::App& app, optimizer_flags& f);
 
 // Throws: unity::error if a flag has an invalid value, or flags exclude each other.
-void check_optimizer(const optimizer_flags& f);
+// plan: the file that the job ran, or "".
+void check_optimizer(const optimizer_flags& f, const std::string& plan);
 
 // Tensors that are synchronized as one.
 struct found_bucket {
@@ -70,8 +70,8 @@ struct optimized_job {
 // them, and bytes. Throws: unity::error if the traces do not contain the sizes of gradients.
 [[nodiscard]] nlohmann::json ddp_buckets(const optimized_job& o);
 
-// The plan that was traced, with the buckets and parts that were found.
+// The plan in the file, which was traced, with the buckets and parts that were found.
 // Throws: unity::error if a tensor is not one of the plan's weights.
-[[nodiscard]] std::string bucketed_plan(const optimizer_flags& f, const optimized_job& o);
+[[nodiscard]] std::string bucketed_plan(const std::string& file, const optimized_job& o);
 
 }  // namespace support

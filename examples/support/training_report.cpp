@@ -163,7 +163,9 @@ std::string to_report(const training_flags& a, const training_job& j, const trai
   page.heading("Losses");
   unity::io::line_chart losses{"steps", "loss", {{"loss", {}}}, false, false};
   for (std::size_t s = 0; s < r.losses.size(); ++s) {
-    losses.lines[0].points.push_back({static_cast<double>(j.first + s), std::isfinite(r.losses[s]) ? r.losses[s] : 0});
+    if (std::isfinite(r.losses[s])) {
+      losses.lines[0].points.push_back({static_cast<double>(j.first + s), r.losses[s]});
+    }
   }
   page.chart(losses);
   page.heading("The last step");

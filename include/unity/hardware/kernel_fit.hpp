@@ -12,8 +12,9 @@ namespace unity::hardware {
 // What `calibrate` would measure, from samples of one device. bytes_per_second comes from large sums of two tensors
 // (`sums`), launch_seconds from the smallest calls in `calls` (samples of one operator), and rates from the large
 // products in `calls`, or from `products` if `calls` are not products or run on tensor cores; without products, rates
-// do not change. Preconditions: `sums` and `calls` are not empty, and sums have several sizes. Throws: unity::error if
-// sums do not take longer where they are larger.
+// do not change.
+// Preconditions: `sums` and `calls` are not empty, and sums have several sizes.
+// Throws: unity::error if sums do not take longer where they are larger.
 [[nodiscard]] kernel_device measured_device(kernel_device known, std::span<const kernel_sample> sums,
                                             std::span<const kernel_sample> calls,
                                             std::span<const kernel_sample> products);

@@ -8,6 +8,7 @@
 
 #include <unity/core/config.hpp>
 #include <unity/io/json_events.hpp>
+#include <unity/io/kineto_collectives.hpp>
 #include <unity/io/kineto_memory.hpp>
 #include <unity/trace/events.hpp>
 
@@ -153,9 +154,6 @@ class kineto_reader {
   std::uint32_t host_lane(const json_event& e);
   std::uint32_t lane(const std::string& key, const std::string& name, trace::lane_kind kind, std::uint32_t device);
   void join_by_arrows();
-  void join_gloo();
-  std::vector<std::uint32_t> join_calls(std::vector<std::uint32_t> calls, std::vector<std::uint32_t> runs);
-  void mark_waits();
   void complete_collectives();
   void set_parts();
   void check() const;
@@ -194,8 +192,10 @@ UNITY_INLINE trace::rank_trace kineto_reader::run() {
   check();
   join_by_arrows();
   complete_collectives();
-  join_gloo();
-  mark_waits();
+  join_gloo(trace_, next_correlation_);
+  if (device_events_ == 0) {
+    mark_waits(trace_, names_);
+  }
   set_parts();
   memory_.add_to(trace_, lanes_);
   finish_rank(trace_);
@@ -325,7 +325,7 @@ UNITY_INLINE void kineto_reader::add_operation(const json_event& e) {
     trace_.gradients.push_back({static_cast<std::uint32_t>(trace_.events.size() - 1), size_of(e)});
   }
   if (e.name.starts_with("c10d::")) {
-    // The call that starts a collective of gloo (join_gloo). A message keeps its size until then.
+    // The call that starts a collective of gloo (kineto_collectives.hpp). A message keeps its size until then.
     added.message = static_cast<std::uint32_t>(trace_.messages.size());
     trace::message m;
     m.way = trace::exchange_named(e.name.substr(6));
@@ -490,72 +490,6 @@ UNITY_INLINE void kineto_reader::complete_collectives() {
         m.group_size = m.group_size == 0 ? note->group_size : m.group_size;
         m.way = m.way == trace::exchange::other || note->way != trace::exchange::other ? note->way : m.way;
       }
-    }
-  }
-}
-
-// The k-th call of c10d for a collective of a kind and size starts the k-th such collective of gloo. gloo runs
-// reduce-scatters as all-reduces.
-UNITY_INLINE void kineto_reader::join_gloo() {
-  using kind = std::pair<trace::exchange, bytes>;
-  std::map<kind, std::vector<std::uint32_t>> calls;
-  std::map<kind, std::vector<std::uint32_t>> runs;
-  for (std::uint32_t i = 0; i < trace_.events.size(); ++i) {
-    const auto& e = trace_.events[i];
-    if (e.message == trace::no_message || trace_.lanes[e.lane].kind == trace::lane_kind::stream) {
-      continue;
-    }
-    const auto& m = trace_.messages[e.message];
-    (e.kind == trace::event_kind::operation ? calls : runs)[{m.way, m.size}].push_back(i);
-  }
-  for (auto& [key, list] : calls) {
-    join_calls(list, runs[key]);
-    if (key.first == trace::exchange::reduce_scatter) {  // those of all-reduces were joined before
-      for (const auto run : join_calls(list, runs[{trace::exchange::all_reduce, key.second}])) {
-        trace_.messages[trace_.events[run].message].way = key.first;
-      }
-    }
-  }
-  for (const auto& [key, list] : calls) {
-    for (const auto c : list) {
-      trace_.events[c].message = trace::no_message;
-    }
-  }
-}
-
-// Joins each call to the first collective from its start on that no call has started. Both are indices of events.
-// Returns the collectives that were joined.
-UNITY_INLINE std::vector<std::uint32_t> kineto_reader::join_calls(std::vector<std::uint32_t> calls,
-                                                                  std::vector<std::uint32_t> runs) {
-  const auto by_start = [&](auto a, auto b) { return trace_.events[a].start < trace_.events[b].start; };
-  const auto is_joined = [&](auto i) { return trace_.events[i].correlation != 0; };
-  std::erase_if(calls, is_joined);
-  std::erase_if(runs, is_joined);
-  unity::stable_sort(calls, by_start);
-  unity::stable_sort(runs, by_start);
-  std::vector<std::uint32_t> joined;
-  std::size_t next = 0;
-  for (const auto c : calls) {
-    auto& call = trace_.events[c];
-    // Collectives that were called before the recording started have no call.
-    while (next < runs.size() && trace_.events[runs[next]].start < call.start) {
-      ++next;
-    }
-    if (next < runs.size()) {
-      call.kind = trace::event_kind::launch;
-      call.correlation = trace_.events[runs[next]].correlation = next_correlation_++;
-      joined.push_back(runs[next++]);
-    }
-  }
-  return joined;
-}
-
-// DTensor's collectives: without a device, the host thread waits in this call.
-UNITY_INLINE void kineto_reader::mark_waits() {
-  const auto wait = names_.find("_c10d_functional::wait_tensor");
-  for (auto& e : trace_.events) {
-    if (wait.valid() && device_events_ == 0 && e.name == wait) {
-      e.kind = trace::event_kind::synchronization;
     }
   }
 }

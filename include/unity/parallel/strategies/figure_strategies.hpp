@@ -25,7 +25,7 @@ namespace detail {
 }  // namespace detail
 
 // Divides a perceptron's operators along the given axes, with a task of each on every device. Nothing if the graph is
-// no two-layer perceptron, or a size is not a multiple of the number of devices.
+// not a perceptron of two layers, or a size is not a multiple of the number of devices.
 // Complexity: linear in the graph and the devices.
 [[nodiscard]] std::optional<strategy> two_layer_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                          const graph_dimensions& all, const hardware::topology& t,
