@@ -86,7 +86,7 @@ TEST_CASE("strategy_tables have the link times of the lowering for each pair of 
         REQUIRE(d.forward.columns() == s[to.index()].task_count());
         std::int64_t links = 0;
         for (const auto& l : d.links) {
-          links += l.time;
+          links += l.time.count();
         }
         REQUIRE(links == sum_of(fragment, tasks::task_kind::transfer));
         const auto written = parallel::shards_of(x.lower.dimensions()[from], s[from.index()].degrees);
