@@ -18,7 +18,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -31,16 +30,17 @@
 #include <unity/backend/mpi_communicator.hpp>  // if found
 #endif
 #include <unity/core/error.hpp>
-#include <unity/core/file.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/hardware/collective_fit.hpp>
 #include <unity/hardware/machine.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/measurements_csv.hpp>
 #include <unity/tensor/algebra.hpp>
 
 #include "support/backends.hpp"
 #include "support/number_range.hpp"
+#include "support/outputs.hpp"
 #include "support/program.hpp"
 
 namespace {
@@ -50,6 +50,7 @@ using namespace unity;
 struct arguments {
   std::string backend{support::backend_names().front()};
   std::string out{};
+  std::string report{};
   std::string collectives{};  // a file of measured times
   int backend_threads = 0;
   int ranks = 0;  // 0: not given
@@ -70,19 +71,18 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--collectives", a.collectives, "fit the times in this file (CSV) instead of measuring")
       ->excludes("--backend", "--backend-threads", "--ranks", "--stream-bytes", "--largest-exchange");
   app.add_option("--out", a.out, "file for the machine as JSON")->required();
+  app.add_option("--report", a.report, "file for an HTML report: rates, and bandwidth by size and exchange");
+}
+
+// Measuring takes minutes, so an invalid output path is reported before.
+void expect_places(const arguments& a) {
+  support::expect_writable(a.out);
+  support::expect_writable(a.report);
 }
 
 std::string name_of_host() {
   char name[256] = {};
   return gethostname(name, sizeof name - 1) == 0 ? name : "host";
-}
-
-// Measuring takes minutes, so an invalid output path is reported before.
-void check_place(const std::filesystem::path& file) {
-  if (std::error_code none; std::filesystem::is_directory(file, none)) {
-    throw error{file.string(), "is a folder", "a file"};
-  }
-  const atomic_file created_and_gone{file};
 }
 
 // The smallest size gives every rank one element.
@@ -136,13 +136,59 @@ void print(const hardware::machine& m) {
   }
 }
 
+// The bandwidth that the costs of a link give, by size.
+io::line_chart chart_of(const hardware::link& l) {
+  io::line_chart chart{"log2 of bytes", "GB/s", {}, false, false};
+  for (const auto& [kind, ranges] : l.costs) {
+    io::chart_line line{std::string{hardware::exchange_names[static_cast<std::size_t>(kind)]}};
+    for (int power = 10; power <= 28; ++power) {
+      const bytes size{std::int64_t{1} << power};
+      const auto seconds = hardware::exchange_seconds(ranges, size);
+      if (seconds > 0) {
+        line.points.push_back({static_cast<double>(power), static_cast<double>(size.count()) / seconds * 1e-9});
+      }
+    }
+    chart.lines.push_back(std::move(line));
+  }
+  return chart;
+}
+
+void add_machine(io::html_report& to, const hardware::machine& m) {
+  for (const auto& d : m.devices) {
+    to.heading(d.name);
+    std::vector<io::chart_bar> rates;
+    for (const auto& p : d.peaks) {
+      rates.push_back({fmt::format("{} {}", p.operation, tensor::name_of(p.element)), p.flops_per_second * 1e-9});
+    }
+    to.chart(rates, "GFLOP/s");
+    to.chart(std::vector<io::chart_bar>{{"memory", d.bytes_per_second * 1e-9},
+                                        {"copies to the host", d.host_bytes_per_second * 1e-9}},
+             "GB/s");
+    to.paragraph(fmt::format("A launch takes {:.2f} us.", d.launch_seconds * 1e6));
+  }
+  for (const auto& l : m.links) {
+    to.heading(fmt::format("{}, {} ranks: bandwidth of the fitted times", l.name, l.ranks));
+    to.chart(chart_of(l));
+  }
+}
+
+// Adds the machine to the page. Effects: writes both files or none.
+void write(const arguments& a, const hardware::machine& m, io::html_report page) {
+  std::vector<support::output> files{{a.out, {}, [&](const auto& path) { io::write_machine(m, path); }, {}}};
+  if (!a.report.empty()) {
+    add_machine(page, m);
+    files.push_back({a.report, page.text(), {}, {}});
+  }
+  support::write_all(files);
+}
+
 void check(const arguments& a) {
   support::check_backend(a.backend, "--backend");
   support::check_threads(a.backend, a.backend_threads);
   if (a.ranks == 1 && a.largest_exchange != backend::exchange_options{}.largest.count()) {
     throw error{"--largest-exchange", "given with --ranks 1, which exchanges nothing", "--ranks 2 or more"};
   }
-  check_place(a.out);
+  expect_places(a);
 }
 
 void measure(const arguments& a, std::optional<hardware::link> link) {
@@ -155,7 +201,7 @@ void measure(const arguments& a, std::optional<hardware::link> link) {
   if (link) {
     m.links.push_back(std::move(*link));
   }
-  io::write_machine(m, a.out);
+  write(a, m, io::html_report{fmt::format("{}, measured", m.name)});
   print(m);
 }
 
@@ -215,13 +261,30 @@ nlohmann::json errors_to_json(std::span<const hardware::collective_sample> sampl
   return all;
 }
 
+io::html_report errors_page(const arguments& a, std::span<const hardware::collective_sample> samples) {
+  io::html_report page{fmt::format("The collectives of {}", a.collectives)};
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [kind, groups] : hardware::held_out_errors(samples)) {
+    for (const auto& [ranks, e] : groups) {
+      rows.push_back({std::string{hardware::exchange_names[static_cast<std::size_t>(kind)]}, std::to_string(ranks),
+                      fmt::format("{:.1f}%", 100 * e.sizes), fmt::format("{:.1f}%", 100 * e.sizes_all),
+                      e.group < 0 ? "" : fmt::format("{:.1f}%", 100 * e.group), std::to_string(e.samples)});
+    }
+  }
+  page.heading("Mean errors on what the fit did not use");
+  page.table(std::vector<std::string>{"exchange", "ranks", "other sizes", "also sizes that padding makes faster",
+                                      "another group", "samples"},
+             rows);
+  return page;
+}
+
 int fit_collectives(const arguments& a) {
-  check_place(a.out);
+  expect_places(a);
   const auto samples = io::read_collectives(a.collectives);
   hardware::machine m;
   m.name = std::filesystem::path{a.collectives}.stem().string();
   m.links = hardware::fit_collectives(samples);
-  io::write_machine(m, a.out);
+  write(a, m, errors_page(a, samples));
   fmt::print("{}\n", errors_to_json(samples).dump(2));
   return 0;
 }

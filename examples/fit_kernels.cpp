@@ -27,9 +27,11 @@
 #include <unity/hardware/kernel_fit.hpp>
 #include <unity/hardware/kernel_model.hpp>
 #include <unity/hardware/kernel_table.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/io/measurements_csv.hpp>
 #include <unity/io/packed_text.hpp>
 
+#include "support/error_shares.hpp"
 #include "support/number_range.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
@@ -45,6 +47,7 @@ struct arguments {
   std::size_t count = 250;
   std::string json{};
   std::string out{};
+  std::string report{};
 };
 
 void declare(CLI::App& app, arguments& a) {
@@ -56,6 +59,7 @@ void declare(CLI::App& app, arguments& a) {
       ->capture_default_str();
   app.add_option("--json", a.json, "file for the errors as JSON");
   app.add_option("--out", a.out, "file for the coefficients as JSON");
+  app.add_option("--report", a.report, "file for an HTML report: errors beside those of a roofline");
 }
 
 // By operator, then by device.
@@ -261,6 +265,40 @@ void print_row(const std::string& op, const std::string& device, const nlohmann:
              100 * left["bias"].get<double>(), 100 * shapes, 100 * roofline);
 }
 
+// Errors on a device that coefficients were not fitted to.
+class error_page {
+ public:
+  void add(const std::string& op, const std::string& device, const errors& left, const errors& roofline) {
+    const auto mean = [](const errors& e) { return 100 * e.to_json()["mape"].get<double>(); };
+    rows_.push_back({op, device, fmt::format("{:.1f}%", mean(left)), fmt::format("{:.1f}%", mean(roofline)),
+                     std::to_string(left.count)});
+    left_ += left;
+    roofline_ += roofline;
+  }
+
+  [[nodiscard]] std::string text(const std::string& folder) const {
+    io::html_report page{fmt::format("The model of kernels, fitted to {}", folder)};
+    page.paragraph("Errors on devices that the model was not fitted to, beside those of a roofline by data sheets.");
+    page.chart(support::error_chart({support::error_shares("the model", sizes_of(left_)),
+                                     support::error_shares("a roofline", sizes_of(roofline_))}));
+    page.table(std::vector<std::string>{"operator", "device", "mean error", "of a roofline", "kernels"}, rows_);
+    return page.text();
+  }
+
+ private:
+  static std::vector<double> sizes_of(const errors& e) {
+    std::vector<double> sizes;
+    for (const auto ratio : e.ratios) {
+      sizes.push_back(std::abs(1 / ratio - 1));
+    }
+    return sizes;
+  }
+
+  std::vector<std::vector<std::string>> rows_{};
+  errors left_{};
+  errors roofline_{};
+};
+
 // Kinds that the data of five devices has no times of.
 bool is_of_one_device(kernel_kind kind) {
   return kind == kernel_kind::layer_norm_gradient || kind >= kernel_kind::tensor_product;
@@ -303,7 +341,7 @@ std::vector<double> shipped_coefficients(kernel_kind kind) {
 }
 
 void report_unseen(const samples_by_device& all, std::map<kernel_kind, std::vector<double>>& coefficients,
-                   unseen_ratios& ratios, nlohmann::json& report) {
+                   unseen_ratios& ratios, nlohmann::json& report, error_page& page) {
   for (const auto& [kind, k] : by_kind(all)) {
     std::map<std::string, errors> shapes;
     auto c = coefficients.contains(kind) ? coefficients[kind] : shipped_coefficients(kind);
@@ -317,9 +355,11 @@ void report_unseen(const samples_by_device& all, std::map<kernel_kind, std::vect
     }
     for (const auto& [op, devices] : k.samples) {
       for (const auto& [device, samples] : devices) {
-        auto e = errors_of(samples, c).to_json();
+        const auto of_calls = errors_of(samples, c);
+        auto e = of_calls.to_json();
         const auto alone = errors_of(placed_kernels(all, op, device), c).to_json();
-        const auto before = roofline_errors(device, all.at(op).at(device)).to_json()["mape"].get<double>();
+        const auto by_roofline = roofline_errors(device, all.at(op).at(device));
+        const auto before = by_roofline.to_json()["mape"].get<double>();
         print_row(op, device, e, alone["mape"].get<double>(), before);
         e["kernels"] = alone;
         e["roofline_mape"] = before;
@@ -327,6 +367,7 @@ void report_unseen(const samples_by_device& all, std::map<kernel_kind, std::vect
           report["fitted_to_itself"][op][device] = shapes[op].to_json();
         } else {
           report["unseen"][op][device] = std::move(e);
+          page.add(op, device, of_calls, by_roofline);
         }
       }
     }
@@ -366,6 +407,7 @@ void ship_devices(const samples_by_device& all, nlohmann::json& shipped,
 void run(const arguments& a) {
   support::expect_writable(a.json);
   support::expect_writable(a.out);
+  support::expect_writable(a.report);
   const auto all = read_folder(a.folder);
   nlohmann::json report{{"mape", nlohmann::json::object()},
                         {"bias", nlohmann::json::object()},
@@ -382,6 +424,7 @@ void run(const arguments& a) {
   std::map<kernel_kind, std::vector<double>> coefficients;
   std::map<std::string, std::vector<double>> shares;  // of data sheets, by number
   unseen_ratios ratios{a.count};
+  error_page page;
   ship_devices(all, shipped, shares);
   fmt::print("{:<9} {:<18} {:>9} {:>9} {:>9} {:>9}\n", "operator", "device", "left out", "bias", "shapes", "roofline");
   for (const auto& [kind, k] : by_kind(all)) {
@@ -397,7 +440,9 @@ void run(const arguments& a) {
         const auto left = left_out.to_json();
         const auto shapes =
             errors_of(samples, coefficients[kind], stride_of(samples.size(), a.count)).to_json()["mape"];
-        const auto before = roofline_errors(device, all.at(op).at(device)).to_json()["mape"];
+        const auto by_roofline = roofline_errors(device, all.at(op).at(device));
+        const auto before = by_roofline.to_json()["mape"];
+        page.add(op, device, left_out, by_roofline);
         print_row(op, device, left, shapes, before);
         report["mape"][op][device] = left["mape"];
         report["bias"][op][device] = left["bias"];
@@ -412,7 +457,7 @@ void run(const arguments& a) {
                "roofline");
     samples_by_device unseen;
     read_into(unseen, a.unseen);
-    report_unseen(unseen, coefficients, ratios, report);
+    report_unseen(unseen, coefficients, ratios, report, page);
     ship_devices(unseen, shipped, shares);
   }
   for (const auto& [kind, c] : coefficients) {
@@ -429,6 +474,9 @@ void run(const arguments& a) {
   }
   if (!a.out.empty()) {
     files.push_back({a.out, shipped.dump(1) + "\n", {}, {}});
+  }
+  if (!a.report.empty()) {
+    files.push_back({a.report, page.text(a.folder), {}, {}});
   }
   support::write_all(files);
 }

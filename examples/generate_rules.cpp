@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -26,6 +26,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/parallel/parallel_rules.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/rewrite/parse.hpp>
@@ -56,6 +57,7 @@ struct arguments {
   std::string axioms{};
   std::string out{};
   std::string json{};
+  std::string report{};
   std::size_t memory_mb = 1024;
   bool parallel = false;
   std::string derive{};
@@ -113,6 +115,9 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--checkpoint", a.generation.checkpoint, "file to save progress to and to continue from");
   app.add_option("--out", a.out, "rule file to write; unproved rules become comments");
   app.add_option("--json", a.json, "file for the counts as JSON")->excludes("--shipped")->excludes("--derive");
+  app.add_option("--report", a.report,
+                 "file for an HTML report: what each step leaves, and the rules with their proofs")
+      ->excludes("--shipped");
   for (const auto* const name : {"--variables", "--memory", "--spill", "--rewrites", "--checkpoint", "--threads"}) {
     app.get_option(name)->excludes("--shipped")->excludes("--derive")->excludes("--parallel");
   }
@@ -170,6 +175,45 @@ nlohmann::json to_json(const arguments& a, const tensor::generation_result& r, s
           {"peak_rss_bytes", support::peak_rss_bytes()}};
 }
 
+void add_rules(io::html_report& to, const std::vector<tensor::collected_rule>& rules) {
+  constexpr auto word = [](verdict v) {
+    return v == verdict::proved ? "proved" : v == verdict::refuted ? "refuted" : "unknown";
+  };
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& c : rules) {
+    const auto& p = c.proof;
+    rows.push_back({c.rule.name, to_text(c.rule.source), to_text(c.rule.target), word(p.found),
+                    p.found == verdict::proved ? fmt::format("{}", fmt::join(p.axioms, ", "))
+                                               : fmt::format("{} {}", p.reason, p.details)});
+  }
+  to.heading("Rules");
+  to.table(
+      std::vector<std::string>{"rule", "source", "target", "verdict", "properties that the proof uses, or why not"},
+      rows);
+}
+
+std::string to_report(const arguments& a, const tensor::generation_result& r) {
+  const auto number = [](std::size_t n) { return static_cast<double>(n); };
+  io::html_report page{
+      fmt::format("Rules of {}, at most {} operators", a.ops, a.generation.enumeration.most_operators)};
+  page.heading("What each step leaves");
+  page.chart(std::vector<io::chart_bar>{{"terms", number(r.counts.terms)},
+                                        {"classes of equal terms", number(r.counts.classes)},
+                                        {"equal pairs", number(r.counts.named)},
+                                        {"up to renaming", number(r.counts.equalities)},
+                                        {"not explained", number(r.unexplained)},
+                                        {"rules", number(r.rules.size())},
+                                        {"proved", number(count(r, verdict::proved))}},
+             "");
+  page.heading("Time");
+  page.chart(std::vector<io::chart_bar>{{"enumerate", r.enumerate_s}, {"prune", r.prune_s}, {"prove", r.verify_s}},
+             "s");
+  auto all = r.rules;
+  all.insert(all.end(), r.refused.begin(), r.refused.end());
+  add_rules(page, all);
+  return page.text();
+}
+
 std::string commented(const std::string& text) {
   auto all = fmt::format("# {}", text);
   while (!all.empty() && all.back() == '\n') {
@@ -216,6 +260,9 @@ void run_parallel(const arguments& a) {
   if (!a.json.empty()) {
     files.push_back({a.json, fmt::format("{}\n", support::to_json(found).dump(2))});
   }
+  if (!a.report.empty()) {
+    files.push_back({a.report, support::to_report(found)});
+  }
   support::write_all(files);
   support::print(found);
 }
@@ -234,7 +281,7 @@ void run_derivation(const arguments& a) {
                                        : std::vector{own};
   auto known = parse_rules(tensor::generated_rules);
   std::string text;
-  std::size_t count = 0;
+  std::vector<tensor::collected_rule> derived;
   for (const auto& list : lists) {
     const auto composed = tensor::parse_composed_operators(operators, list.operators);
     tensor::derivation_options options;
@@ -244,13 +291,21 @@ void run_derivation(const arguments& a) {
              options)) {
       text += to_text(tensor::with_proof(c.rule, c.proof));
       known.push_back(c.rule);
-      ++count;
+      derived.push_back(c);
     }
   }
+  std::vector<support::output> files;
   if (!a.out.empty()) {
-    support::write_all({{a.out, text}});
+    files.push_back({a.out, text});
   }
-  fmt::print("rules: {}, all proved by {}\n", count, z3_prover{}.name());
+  if (!a.report.empty()) {
+    io::html_report page{fmt::format("Rules derived of {}", a.derive)};
+    page.paragraph(fmt::format("{} rules, all proved by {}.", derived.size(), z3_prover{}.name()));
+    add_rules(page, derived);
+    files.push_back({a.report, page.text()});
+  }
+  support::write_all(files);
+  fmt::print("rules: {}, all proved by {}\n", derived.size(), z3_prover{}.name());
 }
 
 void print_shipped(const arguments& a) {
@@ -265,8 +320,11 @@ void print_shipped(const arguments& a) {
 // Throws: unity::error if another file is that of the terms, which is kept beside the checkpoint.
 void expect_own_terms_file(const arguments& a) {
   const auto terms = fmt::format("{}.terms", a.generation.checkpoint);
-  for (const auto& [flag, file] :
-       {std::pair{"--out", a.out}, {"--json", a.json}, {"--ops", a.ops}, {"--axioms", a.axioms}}) {
+  for (const auto& [flag, file] : {std::pair{"--out", a.out},
+                                   {"--json", a.json},
+                                   {"--report", a.report},
+                                   {"--ops", a.ops},
+                                   {"--axioms", a.axioms}}) {
     if (!a.generation.checkpoint.empty() && support::is_same_file(file, terms)) {
       throw error{flag, fmt::format("{}, which --checkpoint writes, too", file), "a file of its own"};
     }
@@ -282,6 +340,7 @@ void run(arguments a) {
   most = a.most_operators.value_or(most);
   support::expect_writable(a.out);
   support::expect_writable(a.json);
+  support::expect_writable(a.report);
   if (!a.shipped.empty()) {
     print_shipped(a);
     return;
@@ -316,8 +375,8 @@ void run(arguments a) {
       fmt::print(stderr, "\r{}: {} of {}      ", step, done, of);
     }
   };
-  const auto result =
-      tensor::generate_rules(language, [&](const syntax::rule& r) { return verifier.verify(r); }, a.generation, show);
+  const auto result = tensor::generate_rules(
+      language, [&](const syntax::rule& r) { return verifier.verify(r); }, a.generation, show);
   if (watched) {
     fmt::print(stderr, "\r{:60}\r", "");
   }
@@ -328,6 +387,9 @@ void run(arguments a) {
   }
   if (!a.json.empty()) {
     files.push_back({a.json, fmt::format("{}\n", to_json(a, result, axiom_count).dump(2))});
+  }
+  if (!a.report.empty()) {
+    files.push_back({a.report, to_report(a, result)});
   }
   support::write_all(files);
   print(a, result, axiom_count);

@@ -28,7 +28,9 @@
 #include <unity/fusion/rank_region.hpp>
 #include <unity/fusion/strategy.hpp>
 #include <unity/hardware/presets.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/io/machine_json.hpp>
+#include <unity/learn/kernel_features.hpp>
 #include <unity/learn/kernel_samples.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/measured_durations.hpp>
@@ -53,6 +55,7 @@ struct arguments {
   int threads = 1;
   std::uint64_t seed = 1;
   std::string out{};
+  std::string report{};
 };
 
 void declare(CLI::App& app, arguments& a) {
@@ -70,6 +73,7 @@ void declare(CLI::App& app, arguments& a) {
       ->capture_default_str();
   app.add_option("--seed", a.seed, "random seed of the fusions")->check(support::number_from(std::uint64_t{0}));
   app.add_option("--out", a.out, "file for the samples")->required();
+  app.add_option("--report", a.report, "file for an HTML report: fused kernels beside their operators alone");
 }
 
 using timer = backend::device_timer<backend::cpu_backend>;
@@ -174,11 +178,50 @@ class measurement_of_model {
   std::size_t found_ = 0;
 };
 
+// All samples, grouped by model.
+std::string to_report(const arguments& a, const std::vector<learn::kernel_sample>& samples, const std::string& device) {
+  const auto microseconds = [](picoseconds t) { return to_seconds(t) * 1e6; };
+  io::html_report page{"Fused kernels"};
+  page.paragraph(fmt::format("{} kernels on {}; the longest 5% are left out of the picture.", samples.size(), device));
+  std::vector<double> separate;
+  for (const auto& s : samples) {
+    separate.push_back(microseconds(learn::sum_of_parts{}(s.kernel)));
+  }
+  auto sorted = separate;
+  std::sort(sorted.begin(), sorted.end());
+  const double most = sorted.empty() ? 0 : sorted[(sorted.size() - 1) * 95 / 100];
+  io::line_chart chart{
+      "operators alone, us", "the fused kernel, us", {{"as long", {{0, 0}, {most, most}}}}, false, true};
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& model : a.models) {
+    io::chart_line line{model, {}, {}, false};
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      if (samples[i].network == model) {
+        const auto fused = microseconds(samples[i].time);
+        ratios.push_back(fused / separate[i]);
+        if (separate[i] <= most) {
+          line.points.push_back({separate[i], fused});
+          line.labels.push_back(fmt::format("{} operators", samples[i].kernel.parts.size()));
+        }
+      }
+    }
+    std::sort(ratios.begin(), ratios.end());
+    rows.push_back(
+        {model, std::to_string(ratios.size()), ratios.empty() ? "" : fmt::format("{:.3f}", ratios[ratios.size() / 2])});
+    chart.lines.push_back(std::move(line));
+  }
+  page.chart(chart);
+  page.table(std::vector<std::string>{"model", "kernels", "median of fused / alone"}, rows);
+  return page.text();
+}
+
 void run(arguments& a) {
   for (const auto& model : a.models) {
     static_cast<void>(io::utf8_word("MODELS", model));  // reports an error now, not when samples are written
   }
   support::expect_writable(a.out);
+  support::expect_writable(a.report);
   const auto operators = tensor::training_algebra();
   backend::cpu_options o;
   o.threads = a.threads;
@@ -197,7 +240,12 @@ void run(arguments& a) {
   for (const auto& model : a.models) {
     measurement_of_model{a, operators, model, backend, timing, times}.run(samples);
   }
-  learn::write_kernel_samples(a.out, samples);
+  std::vector<support::output> files{
+      {a.out, {}, [&](const auto& path) { learn::write_kernel_samples(path, samples); }, io::previous_of(a.out)}};
+  if (!a.report.empty()) {
+    files.push_back({a.report, to_report(a, samples, device.description()), {}, {}});
+  }
+  support::write_all(files);
   fmt::print("{} kernels and {} operators on {}\n", samples.size(), cache.measured(), device.description());
 }
 

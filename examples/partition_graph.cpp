@@ -8,7 +8,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -19,10 +21,12 @@
 #include <unity/gnn/range_graph.hpp>
 #include <unity/gnn/vertex_features.hpp>
 #include <unity/gnn/vertex_partition.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/io/lux.hpp>
 
 #include "support/graphs.hpp"
 #include "support/number_range.hpp"
+#include "support/outputs.hpp"
 #include "support/program.hpp"
 
 namespace {
@@ -36,6 +40,7 @@ struct arguments {
   std::size_t samples = 100;
   std::uint64_t seed = 1;
   std::string out{};
+  std::string report{};
 };
 
 void declare(CLI::App& app, arguments& a) {
@@ -48,6 +53,7 @@ void declare(CLI::App& app, arguments& a) {
       ->check(support::number_in(std::size_t{1}, std::size_t{100'000}));
   app.add_option("--seed", a.seed, "random seed")->check(support::number_from(std::uint64_t{0}));
   app.add_option("--out", a.out, "file for the graph in .lux format");
+  app.add_option("--report", a.report, "file for an HTML report: the time of each part, predicted and measured");
 }
 
 // The layer: the row of each vertex is the sum of the rows of the sources of its in-edges.
@@ -100,24 +106,67 @@ gnn::layer_cost learned(const gnn::vertex_feature_sums& sums, neighbour_sum& lay
   return learner.snapshot();
 }
 
-void print(const char* name, const gnn::vertex_partition& p, gnn::csr_view g, const gnn::range_costs& costs,
-           neighbour_sum& layer) {
-  double slowest = 0;
-  gnn::vertex_id remote = 0;
+// A division of the vertices: what its parts take.
+struct division {
+  const char* name = "";
+  std::vector<double> predicted{};  // seconds, by part
+  std::vector<double> measured{};
+  gnn::vertex_id remote = 0;  // the most sources that a part reads from others
+
+  [[nodiscard]] double slowest_predicted() const { return *std::max_element(predicted.begin(), predicted.end()); }
+  [[nodiscard]] double slowest_measured() const { return *std::max_element(measured.begin(), measured.end()); }
+};
+
+division timed(const char* name, const gnn::vertex_partition& p, gnn::csr_view g, const gnn::range_costs& costs,
+               neighbour_sum& layer) {
+  division d{name, {}, {}, 0};
   const auto parts = gnn::report(g, p);
   for (std::size_t k = 0; k < p.parts(); ++k) {
-    slowest = std::max(slowest, layer.seconds(p.range(k)));
-    remote = std::max(remote, parts[k].remote_sources);
+    d.predicted.push_back(costs.seconds(costs(k, p.range(k))));
+    d.measured.push_back(layer.seconds(p.range(k)));
+    d.remote = std::max(d.remote, parts[k].remote_sources);
   }
-  fmt::print("{:<16}{:>16.3f}{:>16.3f}{:>16}\n", name, costs.seconds(p) * 1e3, slowest * 1e3, remote);
+  return d;
+}
+
+void print(std::span<const division> all) {
+  fmt::print("{:<16}{:>16}{:>16}{:>16}\n", "slowest part", "predicted, ms", "measured, ms", "remote sources");
+  for (const auto& d : all) {
+    fmt::print("{:<16}{:>16.3f}{:>16.3f}{:>16}\n", d.name, d.slowest_predicted() * 1e3, d.slowest_measured() * 1e3,
+               d.remote);
+  }
+}
+
+std::string to_report(const arguments& a, gnn::csr_view g, std::span<const division> all) {
+  io::html_report page{fmt::format("{} in {} parts", a.graph, a.parts)};
+  page.paragraph(fmt::format("{} vertices, {} edges; a layer that sums the rows of neighbours, {} columns.",
+                             g.vertices(), g.edges(), a.width));
+  page.heading("The slowest part, measured");
+  std::vector<io::chart_bar> slowest;
+  std::vector<std::vector<std::string>> rows;
+  io::line_chart chart{"part", "measured, ms", {}, false, true};
+  for (const auto& d : all) {
+    slowest.push_back({d.name, d.slowest_measured() * 1e3});
+    rows.push_back({d.name, fmt::format("{:.3f}", d.slowest_predicted() * 1e3),
+                    fmt::format("{:.3f}", d.slowest_measured() * 1e3), std::to_string(d.remote)});
+    io::chart_line line{d.name};
+    for (std::size_t k = 0; k < d.measured.size(); ++k) {
+      line.points.push_back({static_cast<double>(k), d.measured[k] * 1e3});
+    }
+    chart.lines.push_back(std::move(line));
+  }
+  page.chart(slowest, "ms");
+  page.table(std::vector<std::string>{"slowest part", "predicted, ms", "measured, ms", "remote sources"}, rows);
+  page.heading("Each part");
+  page.chart(chart);
+  return page.text();
 }
 
 int run(const arguments& a) {
+  support::expect_writable(a.out);
+  support::expect_writable(a.report);
   const support::graph_named graph{a.graph, a.seed};
   const auto g = graph.view();
-  if (!a.out.empty()) {
-    io::write_lux(a.out, g);
-  }
   const gnn::vertex_feature_sums sums{g, {a.width}};
   neighbour_sum layer{g, a.width};
   const auto cost = learned(sums, layer, a);
@@ -128,13 +177,22 @@ int run(const arguments& a) {
     fmt::print("{:>12.3f} ns for one of {}, of {}\n", cost.weights[i] * 1e9, gnn::vertex_feature_names[i],
                sums.total()[i]);
   }
-  fmt::print("{:<16}{:>16}{:>16}{:>16}\n", "slowest part", "predicted, ms", "measured, ms", "remote sources");
-  print("undivided", gnn::undivided(g.vertices(), a.parts), g, costs, layer);
-  print("equal vertices", gnn::equal_vertices(g.vertices(), a.parts), g, costs, layer);
-  print("equal edges", gnn::equal_edges(g, a.parts), g, costs, layer);
-  print("learned cost", balanced, g, costs, layer);
+  const auto equal_edges = gnn::equal_edges(g, a.parts);
+  const std::vector<division> all{timed("undivided", gnn::undivided(g.vertices(), a.parts), g, costs, layer),
+                                  timed("equal vertices", gnn::equal_vertices(g.vertices(), a.parts), g, costs, layer),
+                                  timed("equal edges", equal_edges, g, costs, layer),
+                                  timed("learned cost", balanced, g, costs, layer)};
+  print(all);
+  std::vector<support::output> files;
+  if (!a.out.empty()) {
+    files.push_back({a.out, {}, [&](const auto& path) { io::write_lux(path, g); }, {}});
+  }
+  if (!a.report.empty()) {
+    files.push_back({a.report, to_report(a, g, all), {}, {}});
+  }
+  support::write_all(files);
   // No division into ranges is predicted to be faster.
-  return costs.seconds(balanced) <= costs.seconds(gnn::equal_edges(g, a.parts)) ? 0 : 1;
+  return costs.seconds(balanced) <= costs.seconds(equal_edges) ? 0 : 1;
 }
 
 }  // namespace

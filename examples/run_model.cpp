@@ -28,18 +28,21 @@
 #include <unity/backend/executor.hpp>
 #include <unity/backend/run_comparison.hpp>
 #include <unity/core/error.hpp>
-#include <unity/core/file.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/io/dot.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/onnx_tensor.hpp>
 #include <unity/tensor/algebra.hpp>
 
 #include "support/backends.hpp"
+#include "support/largest_bars.hpp"
 #include "support/models.hpp"
 #include "support/number_range.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
+#include "support/report_picture.hpp"
 
 namespace {
 
@@ -55,6 +58,7 @@ struct arguments {
   std::string data{};
   std::string save{};
   std::string json{};
+  std::string report{};
   std::uint64_t seed = 0;
   std::optional<double> tolerance{};
 };
@@ -77,6 +81,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--tolerance", a.tolerance, "largest relative error of an output; default: 1e-4")
       ->check(support::number_in(0.0, 1e9));
   app.add_option("--json", a.json, "file for the result as JSON");
+  app.add_option("--report", a.report, "file for an HTML report: times, memory, operators and a picture of the graph");
 }
 
 struct named_input {
@@ -143,6 +148,8 @@ struct outcome {
   std::optional<double> error_of_stored{};  // against the outputs of --data
   std::optional<double> error_against{};    // of the other model's outputs
   backend::executor_counts counts{};
+  tensor::tensor_graph graph{};
+  std::optional<tensor::tensor_graph> graph_against{};
 };
 
 // Effects: files in the folder of --save; what they held before where a write fails.
@@ -150,8 +157,9 @@ void save(const arguments& a, const io::onnx_model& model, const std::vector<nam
           const tensor::source_data& values, const std::vector<tensor::dense<double>>& outputs) {
   std::vector<support::output> files;
   const auto add = [&](const std::filesystem::path& file, const std::string& name, auto data) {
-    files.push_back(
-        {file, "", [name, kept = std::move(data)](const auto& path) { io::write_onnx_tensor(path, {name, kept}); }});
+    files.push_back({file, "", [name, kept = std::move(data)](const auto& path) {
+                       io::write_onnx_tensor(path, {name, kept});
+                     }});
   };
   for (const auto& [i, input] : ranges::views::enumerate(inputs)) {
     const auto value = values(input.name).value();
@@ -205,6 +213,7 @@ outcome run_on(Backend& device, const tensor::algebra& operators, const argument
     outputs.push_back(executor.template output<double>(i));
   }
   r.counts = executor.counts();
+  r.graph = model.graph;
   r.error_of_stored = compare_stored(a, model.graph, outputs);
   if (a.against.empty()) {
     r.time = backend::time_runs(executor);
@@ -221,6 +230,7 @@ outcome run_on(Backend& device, const tensor::algebra& operators, const argument
     r.time = both.first;
     r.time_against = both.second;
     r.error_against = both.max_relative_error;
+    r.graph_against = other.graph;
   }
   if (!a.save.empty()) {
     save(a, model, inputs, values, outputs);
@@ -265,6 +275,51 @@ void print(const arguments& a, const outcome& r) {
   }
 }
 
+// By kind, without inputs, weights and constants.
+std::map<std::string, double> operators_of(const tensor::algebra& operators, const tensor::tensor_graph& g) {
+  std::map<std::string, double> counts;
+  for (const auto n : node_ids(g)) {
+    if (!g.operands(n).empty()) {
+      ++counts[std::string{operators.signature(g.operation(n).kind).name}];
+    }
+  }
+  return counts;
+}
+
+std::string to_report(const tensor::algebra& operators, const arguments& a, const outcome& r) {
+  io::html_report page{fmt::format("{} on {}", a.model, a.backend)};
+  page.heading("Time of a run");
+  std::vector<io::chart_bar> times;
+  const auto add = [&](const std::string& of, const measurement& m) {
+    page.paragraph(fmt::format("{}: {} runs; four of five took {:.3f} to {:.3f} us.", of, m.repetitions,
+                               to_seconds(m.low) * 1e6, to_seconds(m.high) * 1e6));
+    times.push_back({times.empty() ? "MODEL" : "--against", to_seconds(m.median) * 1e6});
+  };
+  add(a.model, r.time);
+  if (r.time_against) {
+    add(a.against, *r.time_against);
+    page.paragraph(fmt::format("The largest relative error of an output is {:.2g}.", *r.error_against));
+  }
+  if (r.error_of_stored) {
+    page.paragraph(fmt::format("The largest relative error of a stored output is {:.2g}.", *r.error_of_stored));
+  }
+  page.chart(times, "us");
+  page.heading("Memory");
+  page.chart(
+      std::vector<io::chart_bar>{{"values of a run", static_cast<double>(r.counts.arena.count()) * 1e-6},
+                                 {"weights and constants", static_cast<double>(r.counts.constants.count()) * 1e-6}},
+      "MB");
+  page.heading("Operators");
+  page.chart(support::largest_bars(operators_of(operators, r.graph)), "");
+  page.heading(r.graph_against ? "Both graphs" : "The graph");
+  const io::dot_options title{.title = a.model};
+  support::add_graph(page,
+                     r.graph_against ? io::to_dot(operators, r.graph, title, *r.graph_against, {.title = a.against})
+                                     : io::to_dot(operators, r.graph, title),
+                     "Each box is an operator, each arrow a tensor.", "operators of the model");
+  return page.text();
+}
+
 // Throws: unity::error where outputs differ by more than the tolerance.
 void check(const arguments& a, const std::string& what, const std::optional<double>& found) {
   const auto most = a.tolerance.value_or(1e-4);
@@ -287,14 +342,20 @@ void run(const arguments& a) {
   }
   const support::output_folder folder{a.save};  // before the runs: they take long
   support::expect_writable(a.json);
+  support::expect_writable(a.report);
   const auto operators = tensor::standard_algebra();
   outcome r;
   support::with_backend(a.backend, operators, a.backend_threads,
                         [&](auto& device) { r = run_on(device, operators, a); });
   print(a, r);
+  std::vector<support::output> files;
   if (!a.json.empty()) {
-    atomic_write(a.json, fmt::format("{}\n", to_json(a, r).dump(2)));
+    files.push_back({a.json, fmt::format("{}\n", to_json(a, r).dump(2)), {}, {}});
   }
+  if (!a.report.empty()) {
+    files.push_back({a.report, to_report(operators, a, r), {}, {}});
+  }
+  support::write_all(files);
   check(a, a.data, r.error_of_stored);
   check(a, a.against, r.error_against);
 }

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@
 
 #include <unity/core/budget.hpp>
 #include <unity/core/error.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/io/sealed_file.hpp>
 #include <unity/learn/attention_network.hpp>
 #include <unity/learn/estimator_file.hpp>
@@ -26,6 +28,7 @@
 #include <unity/learn/kernel_samples.hpp>
 #include <unity/tensor/algebra.hpp>
 
+#include "support/error_shares.hpp"
 #include "support/number_range.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
@@ -45,6 +48,7 @@ struct arguments {
   bool resume = false;
   std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
   std::string json{};
+  std::string report{};
   std::string out{};
 };
 
@@ -67,11 +71,13 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--threads", a.threads, "threads; they do not change the result")
       ->check(number_in<std::uint64_t>(1, 1024));
   app.add_option("--json", a.json, "file for the report as JSON");
+  app.add_option("--report", a.report, "file for an HTML report: errors while training, and on the tested kernels");
   app.add_option("--out", a.out, "file for the estimator")->required();
 }
 
-// Trains until all epochs are done, the error stops improving, or the budget is spent; returns which.
-std::string_view train(const arguments& a, learn::estimator_training& run) {
+// Trains until all epochs are done, the error stops improving, or the budget is spent; returns which. Appends the best
+// validation error after each epoch.
+std::string_view train(const arguments& a, learn::estimator_training& run, io::chart_line& best) {
   constexpr double between = 10;  // seconds
   const auto limit =
       a.budget.empty() ? budget{}.seconds : support::parse_quantity("--budget", a.budget, support::durations);
@@ -79,6 +85,7 @@ std::string_view train(const arguments& a, learn::estimator_training& run) {
   double written = 0;
   const auto is_over = [&] { return clock.seconds() >= limit; };  // an epoch of a large network may take longer
   while (!run.is_done() && run.run_epoch(is_over)) {
+    best.points.push_back({static_cast<double>(run.state().epoch), run.state().best_error});
     if (!a.checkpoint.empty() && clock.seconds() - written > between) {
       learn::write_training(a.checkpoint, run);
       written = clock.seconds();
@@ -114,6 +121,33 @@ void print_row(const std::string& of, std::size_t count, const std::vector<named
   }
 }
 
+std::string to_report(const arguments& a, const std::vector<named_estimator>& estimators,
+                      const std::vector<learn::kernel_sample>& tested, io::chart_line best) {
+  io::html_report page{fmt::format("An estimator from {}", a.samples)};
+  page.heading("Training");
+  page.chart(io::line_chart{"epochs",
+                            "best validation error so far: the mean square of log(estimate / measured)",
+                            {std::move(best)},
+                            true,
+                            false});
+  page.heading("Errors on tested kernels");
+  std::vector<io::chart_bar> medians;
+  std::vector<io::chart_line> lines;
+  for (const auto& e : estimators) {
+    std::vector<double> errors;
+    for (const auto& s : tested) {
+      const auto measured = static_cast<double>(s.time.count());
+      errors.push_back(std::abs(static_cast<double>(e.estimate(s.kernel).count()) - measured) / measured);
+    }
+    medians.push_back({e.name, 100 * learn::accuracy_of_errors(errors).median});
+    lines.push_back(support::error_shares(e.name, std::move(errors)));
+  }
+  page.paragraph(fmt::format("The median of {} errors, and how many are small.", tested.size()));
+  page.chart(medians, "%");
+  page.chart(support::error_chart(std::move(lines)));
+  return page.text();
+}
+
 void run(const arguments& a) {
   auto settings = a.settings;
   settings.own_times = !a.without_times;
@@ -123,6 +157,7 @@ void run(const arguments& a) {
   }
   support::expect_writable(a.out);
   support::expect_writable(a.json);
+  support::expect_writable(a.report);
   if (!a.checkpoint.empty()) {
     const io::replaced_file probe{a.checkpoint};
   }
@@ -133,7 +168,8 @@ void run(const arguments& a) {
     learn::resume_training(a.checkpoint, training);
   }
   const stopwatch clock;
-  const auto stopped = train(a, training);
+  io::chart_line best{"validation", {}};
+  const auto stopped = train(a, training, best);
   const auto seconds = clock.seconds();
   const auto estimator = training.best();
   const std::vector<named_estimator> estimators{
@@ -166,6 +202,9 @@ void run(const arguments& a) {
       {a.out, {}, [&](const auto& path) { learn::write_estimator(path, estimator); }, io::previous_of(a.out)}};
   if (!a.json.empty()) {
     files.push_back({a.json, report.dump(1) + "\n", {}, {}});
+  }
+  if (!a.report.empty()) {
+    files.push_back({a.report, to_report(a, estimators, d.tested, std::move(best)), {}, {}});
   }
   support::write_all(files);
   if (!a.checkpoint.empty()) {

@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -27,6 +27,7 @@
 #include <unity/core/printable.hpp>
 #include <unity/io/flexflow_rules.hpp>
 #include <unity/io/foreign_rule.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/io/rule_text.hpp>
 #include <unity/io/taso_rules.hpp>
 #include <unity/rewrite/compile.hpp>
@@ -39,6 +40,7 @@
 
 #include "support/axioms.hpp"
 #include "support/choice.hpp"
+#include "support/largest_bars.hpp"
 #include "support/number_range.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
@@ -52,6 +54,7 @@ struct arguments {
   std::string axioms{};
   std::string out{};
   std::string json{};
+  std::string report{};
   bool check_axioms = false;
   io::group_reading groups = io::group_reading::implied;
   std::size_t threads = 1;
@@ -70,6 +73,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--threads", a.threads, "threads; they do not change the result")->check(support::number_in(1, 1024));
   app.add_option("--out", a.out, "file for the same rules with their verdicts");
   app.add_option("--json", a.json, "file for the result as JSON");
+  app.add_option("--report", a.report, "file for an HTML report: verdicts, and the properties that proofs use");
   app.parse_complete_callback([&app, &a] {
     if (app.count("--groups") > 0 && std::filesystem::path{a.file}.extension() != ".pb") {
       throw CLI::ValidationError{"--groups", "has an effect with a .pb file alone"};
@@ -314,6 +318,45 @@ void print(const result& r) {
       r.count(verdict::refuted), r.count(verdict::unknown), outside_count, duplicates, r.seconds);
 }
 
+// In a word, and why.
+std::pair<std::string, std::string> verdict_of(const entry& e) {
+  if (e.outside()) {
+    return {"outside", e.outside_because};
+  }
+  if (e.is_axiom()) {
+    return {"axiom", e.axiom};
+  }
+  if (e.is(verdict::proved)) {
+    return {"proved", fmt::format("{}; {}", fmt::join(e.proof.axioms, ", "), e.proof.instances.text())};
+  }
+  return e.is(verdict::refuted) ? std::pair{"refuted", fmt::format("{}: {}", e.proof.reason, e.proof.details)}
+                                : std::pair{"unknown", fmt::format("{} {}; missing: {}", e.proof.reason,
+                                                                   e.proof.details, e.proof.missing)};
+}
+
+std::string to_report(const arguments& a, const result& r) {
+  io::html_report page{fmt::format("The rules of {}", a.file)};
+  page.paragraph(fmt::format("{} rules, by {} from {} properties of operators, in {:.1f} s.", r.rules.size(),
+                             z3_prover{}.name(), r.axioms, r.seconds));
+  std::map<std::string, double> verdicts;
+  std::map<std::string, double> used;
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& e : r.rules) {
+    const auto [verdict, why] = verdict_of(e);
+    ++verdicts[verdict];
+    for (const auto& name : verdict == "proved" ? e.proof.axioms : std::vector<std::string>{}) {
+      ++used[name];
+    }
+    rows.push_back({e.name, verdict, e.duplicate_of ? r.rules[*e.duplicate_of].name : "", why});
+  }
+  page.chart(support::largest_bars(verdicts), "rules");
+  page.heading("Properties that proofs use");
+  page.chart(support::largest_bars(used), "rules");
+  page.heading("Rules");
+  page.table(std::vector<std::string>{"rule", "verdict", "duplicate of", "why"}, rows);
+  return page.text();
+}
+
 // Throws: unity::error if properties contradict each other.
 void check_axioms(const tensor::algebra& operators, const arguments& a, const theory& axioms) {
   if (const auto found = tensor::contradiction(operators, axioms.rules())) {
@@ -335,6 +378,7 @@ void run(const arguments& a) {
   const auto start = std::chrono::steady_clock::now();
   support::expect_writable(a.out);
   support::expect_writable(a.json);
+  support::expect_writable(a.report);
   const auto operators = tensor::standard_algebra();
   auto rules = load(operators, a);
   const theory axioms{operators, support::load_axioms(operators, a.axioms).rules};
@@ -352,6 +396,9 @@ void run(const arguments& a) {
   }
   if (!a.json.empty()) {
     files.push_back({a.json, fmt::format("{}\n", to_json(r).dump(2))});
+  }
+  if (!a.report.empty()) {
+    files.push_back({a.report, to_report(a, r)});
   }
   support::write_all(files);
   print(r);

@@ -15,6 +15,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/id.hpp>
+#include <unity/io/html_report.hpp>
 #include <unity/parallel/parallel_rules.hpp>
 #include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
@@ -228,6 +229,32 @@ inline nlohmann::json to_json(const parallel_generation& g) {
     least.push_back(fmt::format("{} = {}", unity::to_text(r.source), unity::to_text(r.target)));
   }
   return {{"vocabularies", vocabularies}, {"least", least}};
+}
+
+inline std::string to_report(const parallel_generation& g) {
+  unity::io::html_report page{"Rules between parallel computation graphs"};
+  std::vector<unity::io::chart_bar> terms;
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& n : g.vocabularies) {
+    terms.push_back({n.name, static_cast<double>(n.terms)});
+    std::vector<std::string> row{n.name};
+    for (const auto x : {n.terms, n.classes, n.candidates, n.parallel, n.kept, n.not_followed}) {
+      row.push_back(std::to_string(x));
+    }
+    rows.push_back(std::move(row));
+  }
+  page.heading("Terms by vocabulary");
+  page.chart(terms, "terms");
+  page.table(std::vector<std::string>{"vocabulary", "terms", "classes", "candidates", "parallel", "kept",
+                                      "not of the shipped rules"},
+             rows);
+  page.heading("Rules that do not follow from simpler ones");
+  rows.clear();
+  for (const auto& r : g.least) {
+    rows.push_back({unity::to_text(r.source), unity::to_text(r.target)});
+  }
+  page.table(std::vector<std::string>{"source", "target"}, rows);
+  return page.text();
 }
 
 inline void print(const parallel_generation& g) {

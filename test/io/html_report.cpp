@@ -61,6 +61,7 @@ TEST_CASE("an HTML report loads nothing external and escapes its text", "[io]") 
   io::html_report r{"a <b> & \"c\""};
   r.heading("<script>alert(1)</script>");
   r.paragraph("line\nbreaks and \xff bytes");
+  r.code("if a < b:\n  pass\n\nlast");
   r.table(std::vector<std::string>{"name", "ms"},
           std::vector<std::vector<std::string>>{{"<i>", "1.5"}, {"x", "-2 ms"}});
   r.picture("<?xml version=\"1.0\"?><svg xmlns=\"http://www.w3.org/2000/svg\"/>", "nothing");
@@ -74,6 +75,7 @@ TEST_CASE("an HTML report loads nothing external and escapes its text", "[io]") 
   CHECK(page.find("a &lt;b&gt; &amp; &quot;c&quot;") != std::string::npos);
   CHECK(count(page, "class=\"number\"") == 2);
   CHECK(count(page, "<circle") == 3);
+  CHECK(page.find("<pre>if a &lt; b:\n  pass\n\nlast\n</pre>") != std::string::npos);
   CHECK(count(page, "PD94bWwgdmVyc2lvbj0iMS4wIj8+") == 1);  // base64 of the picture's beginning
 }
 

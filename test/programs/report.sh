@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# --report of every program that has it: a self-contained page, which a browser paints, if one is installed.
+# --report of every program: a self-contained page, which a browser paints, if one is installed.
 # usage: report.sh BIN_DIR PLAN RESOURCES SCRATCH_DIR
 set -u
 bin=$1 plan=$2 resources=$3 scratch=$4
@@ -9,6 +9,7 @@ rm -rf "$scratch" && mkdir -p "$scratch"
 python=${python:-/usr/bin/python3}
 # shellcheck source=../support/browser.sh
 . "$(dirname "$0")/../support/browser.sh"
+source=$(cd "$(dirname "$0")/../.." && pwd)
 
 cat >"$scratch/page.py" <<'END'
 # The page is XML behind its first line, loads nothing, and has what it must have.
@@ -55,6 +56,42 @@ report distribute 'Trials of the search' 'all_reduce' -- \
 report train 'Losses' 'The last step' 'rank 1 computes' -- train "$plan" --steps 3
 report train_graph 'Losses' 'Ranges of vertices' 'The last epoch' 'simulated' -- \
   train_graph rmat:8:1000 --epochs 3 --ranks 2 --machine p100:1x2
+colours=1 report run_model 'Time of a run' 'Both graphs' 'matmul' -- \
+  run_model 'zoo:mlp?batch=4' --backend reference --against 'zoo:mlp?batch=4'
+report calibrate 'GFLOP/s' 'bandwidth of the fitted times' 'all_gather' -- calibrate --backend reference \
+  --stream-bytes 65536 --ranks 2 --largest-exchange 65536 --out "$scratch/machine.json"
+{
+  echo collective,gpus,size_mb,time_ms
+  for size in {1..40}; do
+    echo "all_reduce,2,$size,$size"
+  done
+} >"$scratch/times.csv"
+colours=1 report collectives 'Mean errors' 'other sizes' 'all_reduce' -- \
+  calibrate --collectives "$scratch/times.csv" --out "$scratch/links.json"
+report measure_kernels 'as long' 'median of fused / alone' -- \
+  measure_kernels 'zoo:mlp?layers=2&hidden=16&batch=8' --samples 40 --seconds 0.0001 --out "$scratch/kernels.bin"
+report train_estimator 'best validation error' 'sum_of_parts' -- \
+  train_estimator "$scratch/kernels.bin" --epochs 3 --hidden 16 --layers 1 --out "$scratch/estimator.bin"
+colours=2 report fit_kernels 'a roofline' 'layer_norm' 'H100' -- fit_kernels "$source/test/data"
+colours=1 report verify_rules 'Properties that proofs use' 'refuted' 'proved' -- \
+  verify_rules "$source/test/support/verify_me.rules"
+colours=1 report generate_rules 'What each step leaves' 'classes of equal terms' 'proved' -- \
+  generate_rules --ops matrix --max-ops 2
+colours=1 report generate_parallel 'Terms by vocabulary' 'do not follow from simpler ones' -- \
+  generate_rules --parallel --max-ops 2
+colours=0 report derive_rules 'Rules derived of' 'proved' -- generate_rules --derive conv2d:iw,relu:i --max-ops 2
+report partition_graph 'learned cost' 'equal edges' 'Each part' -- \
+  partition_graph rmat:12:60000 --parts 4 --width 16 --samples 20
+report export_plan 'What is written' 'init_device_mesh' -- \
+  export_plan "$source/examples/plans/mlp_p100_2x4.json" --to pytorch --out "$scratch/plan.py"
+colours=0 report export_statement 'tensor-model-parallel-size' -- export_plan \
+  megatron:t=8,p=8,d=8,micro=1,batch=512 --to megatron --out "$scratch/flags.txt"
+report export_onnx 'What ONNX does not say' -- \
+  export_plan "$source/examples/plans/mlp_p100_2x4.json" --to onnx --out "$scratch/plan.onnx"
+for page in "$source"/docs/programs/*.md; do
+  name=$(basename "$page" .md)
+  [[ $name == index ]] || check "$name has --report" grep -q '^| `--report' "$page"
+done
 [[ -n $browser ]] || echo 'no browser here: pages were parsed, not looked at'
 if [[ -x $bin/simulate ]]; then
   check 'a report that cannot be written' complains 1 'no_folder' \

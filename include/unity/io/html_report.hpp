@@ -64,6 +64,8 @@ class html_report {
 
   void heading(std::string_view text);
   void paragraph(std::string_view text);
+  // Lines as they are, in a fixed-width font.
+  void code(std::string_view text);
   // Numeric cells are right-aligned.
   void table(std::span<const std::string> heads, std::span<const std::vector<std::string>> rows);
   // A complete SVG document, and a description.
@@ -201,6 +203,16 @@ UNITY_INLINE void html_report::heading(std::string_view text) {
 
 UNITY_INLINE void html_report::paragraph(std::string_view text) {
   body_ += fmt::format("<p>{}</p>\n", detail::escaped(text));
+}
+
+UNITY_INLINE void html_report::code(std::string_view text) {
+  body_ += "<pre>";
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    body_ += detail::escaped(text.substr(0, end)) + "\n";
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  body_ += "</pre>\n";
 }
 
 UNITY_INLINE void html_report::table(std::span<const std::string> heads,
@@ -345,7 +357,7 @@ UNITY_INLINE std::string html_report::text() const {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"/><title>{0}</title>\n<style>\n"
       "body{{font:14px sans-serif;margin:2em auto;max-width:75em;padding:0 1em;color:#222;background:#fff}}\n"
       "table{{border-collapse:collapse}}th,td{{padding:.2em .8em;border-bottom:1px solid #ddd;text-align:left}}\n"
-      "td.number{{text-align:right;font-variant-numeric:tabular-nums}}.wide{{overflow-x:auto}}\n"
+      "td.number{{text-align:right;font-variant-numeric:tabular-nums}}.wide,pre{{overflow-x:auto}}\n"
       "svg text{{font:11px sans-serif;fill:#444}}svg .axis{{stroke:#eee}}.label{{margin:.5em 0 0;color:#444}}\n"
       ".legend span{{margin-right:1.2em}}.legend i{{display:inline-block;width:.9em;height:.9em;margin-right:.4em}}\n"
       "</style></head>\n<body>\n<h1>{0}</h1>\n{1}</body>\n</html>\n",
