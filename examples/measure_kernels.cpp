@@ -178,7 +178,12 @@ class measurement_of_model {
   std::size_t found_ = 0;
 };
 
-// All samples, grouped by model.
+// 0 if there are no values.
+double percentile(std::vector<double> values, std::size_t percent) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[(values.size() - 1) * percent / 100];
+}
+
 std::string to_report(const arguments& a, const std::vector<learn::kernel_sample>& samples, const std::string& device) {
   const auto microseconds = [](picoseconds t) { return to_seconds(t) * 1e6; };
   io::html_report page{"Fused kernels"};
@@ -187,9 +192,7 @@ std::string to_report(const arguments& a, const std::vector<learn::kernel_sample
   for (const auto& s : samples) {
     separate.push_back(microseconds(learn::sum_of_parts{}(s.kernel)));
   }
-  auto sorted = separate;
-  std::sort(sorted.begin(), sorted.end());
-  const double most = sorted.empty() ? 0 : sorted[(sorted.size() - 1) * 95 / 100];
+  const double most = percentile(separate, 95);
   io::line_chart chart{
       "operators alone, us", "the fused kernel, us", {{"as long", {{0, 0}, {most, most}}}}, false, true};
   std::vector<std::vector<std::string>> rows;
@@ -206,9 +209,7 @@ std::string to_report(const arguments& a, const std::vector<learn::kernel_sample
         }
       }
     }
-    std::sort(ratios.begin(), ratios.end());
-    rows.push_back(
-        {model, std::to_string(ratios.size()), ratios.empty() ? "" : fmt::format("{:.3f}", ratios[ratios.size() / 2])});
+    rows.push_back({model, std::to_string(ratios.size()), fmt::format("{:.3f}", percentile(ratios, 50))});
     chart.lines.push_back(std::move(line));
   }
   page.chart(chart);

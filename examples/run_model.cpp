@@ -286,8 +286,7 @@ std::map<std::string, double> operators_of(const tensor::algebra& operators, con
   return counts;
 }
 
-std::string to_report(const tensor::algebra& operators, const arguments& a, const outcome& r) {
-  io::html_report page{fmt::format("{} on {}", a.model, a.backend)};
+void add_times(io::html_report& page, const arguments& a, const outcome& r) {
   page.heading("Time of a run");
   std::vector<io::chart_bar> times;
   const auto add = [&](const std::string& of, const measurement& m) {
@@ -304,6 +303,11 @@ std::string to_report(const tensor::algebra& operators, const arguments& a, cons
     page.paragraph(fmt::format("The largest relative error of a stored output is {:.2g}.", *r.error_of_stored));
   }
   page.chart(times, "us");
+}
+
+std::string to_report(const tensor::algebra& operators, const arguments& a, const outcome& r) {
+  io::html_report page{fmt::format("{} on {}", a.model, a.backend)};
+  add_times(page, a, r);
   page.heading("Memory");
   page.chart(
       std::vector<io::chart_bar>{{"values of a run", static_cast<double>(r.counts.arena.count()) * 1e-6},

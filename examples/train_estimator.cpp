@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -134,11 +133,7 @@ std::string to_report(const arguments& a, const std::vector<named_estimator>& es
   std::vector<io::chart_bar> medians;
   std::vector<io::chart_line> lines;
   for (const auto& e : estimators) {
-    std::vector<double> errors;
-    for (const auto& s : tested) {
-      const auto measured = static_cast<double>(s.time.count());
-      errors.push_back(std::abs(static_cast<double>(e.estimate(s.kernel).count()) - measured) / measured);
-    }
+    auto errors = learn::errors_of(e.estimate, tested);
     medians.push_back({e.name, 100 * learn::accuracy_of_errors(errors).median});
     lines.push_back(support::error_shares(e.name, std::move(errors)));
   }

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <utility>
 #include <vector>
 
@@ -141,13 +141,13 @@ TEST_CASE("the load bound is quick where the room for other tensors shrinks") {
     then({late.back()});
   }
   const load_bound bound{g, least_capacity(g).size, longest_chain(g)};
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = std::clock();  // of this process: other programs may have the cores
   for (int i = 0; i < 200; ++i) {
     // `early` and `late` are loaded twice, but for two bytes that fit beside `early`.
     CHECK(bound.loads_after(operator_set(g.operator_count()), tensor_set(g.tensor_count())) ==
           input_bytes(g) + bytes{4 * operators - 2});
   }
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds{5});
+  CHECK((std::clock() - start) / CLOCKS_PER_SEC < 5);
 }
 
 TEST_CASE("the longest chain through an operator contains it and follows dependencies and is the longest") {

@@ -56,8 +56,9 @@ report distribute 'Trials of the search' 'all_reduce' -- \
 report train 'Losses' 'The last step' 'rank 1 computes' -- train "$plan" --steps 3
 report train_graph 'Losses' 'Ranges of vertices' 'The last epoch' 'simulated' -- \
   train_graph rmat:8:1000 --epochs 3 --ranks 2 --machine p100:1x2
-colours=1 report run_model 'Time of a run' 'Both graphs' 'matmul' -- \
-  run_model 'zoo:mlp?batch=4' --backend reference --against 'zoo:mlp?batch=4'
+small='zoo:mlp?layers=2&hidden=16&batch=8'
+colours=1 report run_model 'Time of a run' 'Both graphs' 'linear' -- \
+  run_model "$small" --backend reference --against "$small"
 report calibrate 'GFLOP/s' 'bandwidth of the fitted times' 'all_gather' -- calibrate --backend reference \
   --stream-bytes 65536 --ranks 2 --largest-exchange 65536 --out "$scratch/machine.json"
 {
@@ -68,8 +69,8 @@ report calibrate 'GFLOP/s' 'bandwidth of the fitted times' 'all_gather' -- calib
 } >"$scratch/times.csv"
 colours=1 report collectives 'Mean errors' 'other sizes' 'all_reduce' -- \
   calibrate --collectives "$scratch/times.csv" --out "$scratch/links.json"
-report measure_kernels 'as long' 'median of fused / alone' -- \
-  measure_kernels 'zoo:mlp?layers=2&hidden=16&batch=8' --samples 40 --seconds 0.0001 --out "$scratch/kernels.bin"
+colours=2 report measure_kernels 'as long' 'median of fused / alone' -- \
+  measure_kernels "$small" --samples 40 --seconds 0.0001 --out "$scratch/kernels.bin"
 report train_estimator 'best validation error' 'sum_of_parts' -- \
   train_estimator "$scratch/kernels.bin" --epochs 3 --hidden 16 --layers 1 --out "$scratch/estimator.bin"
 colours=2 report fit_kernels 'a roofline' 'layer_norm' 'H100' -- fit_kernels "$source/test/data"
@@ -82,10 +83,10 @@ colours=1 report generate_parallel 'Terms by vocabulary' 'do not follow from sim
 colours=0 report derive_rules 'Rules derived of' 'proved' -- generate_rules --derive conv2d:iw,relu:i --max-ops 2
 report partition_graph 'learned cost' 'equal edges' 'Each part' -- \
   partition_graph rmat:12:60000 --parts 4 --width 16 --samples 20
-report export_plan 'What is written' 'init_device_mesh' -- \
+report export_plan 'What is written' 'unity_plan.apply' -- \
   export_plan "$source/examples/plans/mlp_p100_2x4.json" --to pytorch --out "$scratch/plan.py"
 colours=0 report export_statement 'tensor-model-parallel-size' -- export_plan \
-  megatron:t=8,p=8,d=8,micro=1,batch=512 --to megatron --out "$scratch/flags.txt"
+  megatron:t=8,p=8,d=8,micro=1,batch=512,interleave=2,sp,zero=1 --to megatron --out "$scratch/flags.txt"
 report export_onnx 'What ONNX does not say' -- \
   export_plan "$source/examples/plans/mlp_p100_2x4.json" --to onnx --out "$scratch/plan.onnx"
 for page in "$source"/docs/programs/*.md; do

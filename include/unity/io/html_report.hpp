@@ -64,7 +64,7 @@ class html_report {
 
   void heading(std::string_view text);
   void paragraph(std::string_view text);
-  // Lines as they are, in a fixed-width font.
+  // Lines and their indentation, in a fixed-width font.
   void code(std::string_view text);
   // Numeric cells are right-aligned.
   void table(std::span<const std::string> heads, std::span<const std::vector<std::string>> rows);
@@ -209,7 +209,8 @@ UNITY_INLINE void html_report::code(std::string_view text) {
   body_ += "<pre>";
   while (!text.empty()) {
     const auto end = std::min(text.find('\n'), text.size());
-    body_ += detail::escaped(text.substr(0, end)) + "\n";
+    const auto begin = std::min(text.find_first_not_of(' '), end);
+    body_ += std::string(begin, ' ') + detail::escaped(text.substr(begin, end - begin)) + "\n";
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   body_ += "</pre>\n";

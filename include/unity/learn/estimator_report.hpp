@@ -51,14 +51,20 @@ struct accuracy {
 
 [[nodiscard]] accuracy accuracy_of_errors(std::vector<double> errors);
 
+// |estimate - measured| / measured.
 template <kernel_estimator E>
-[[nodiscard]] accuracy accuracy_of(const E& e, std::span<const kernel_sample> samples) {
+[[nodiscard]] std::vector<double> errors_of(const E& e, std::span<const kernel_sample> samples) {
   std::vector<double> errors;
   for (const auto& s : samples) {
     const auto measured = static_cast<double>(s.time.count());
     errors.push_back(std::abs(static_cast<double>(e(s.kernel).count()) - measured) / measured);
   }
-  return accuracy_of_errors(std::move(errors));
+  return errors;
+}
+
+template <kernel_estimator E>
+[[nodiscard]] accuracy accuracy_of(const E& e, std::span<const kernel_sample> samples) {
+  return accuracy_of_errors(errors_of(e, samples));
 }
 
 // Training samples and test samples.
