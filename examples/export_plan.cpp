@@ -109,6 +109,7 @@ std::string to_report(const arguments& a, const tensor::algebra& operators, cons
     return page.text();
   }
   page.heading("What ONNX does not say");
+  page.paragraph(r.unstated.empty() ? "Nothing but what only training needs." : "Besides what only training needs:");
   for (const auto& one : r.unstated) {
     page.paragraph(one);
   }
