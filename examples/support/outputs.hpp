@@ -35,10 +35,8 @@ inline void make_folder(const std::filesystem::path& folder) {
 // would see the end of file, and empty names are ignored. Throws: unity::error if the file could not be written.
 inline void expect_writable(const std::filesystem::path& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    throw unity::error{path.string(), "is a folder", "a file"};
-  }
-  const bool is_pipe = std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored);
+  const bool is_pipe = std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored) &&
+                       !std::filesystem::is_directory(path, ignored);
   if (!path.empty() && !is_pipe) {
     const unity::atomic_file place{path};
   }

@@ -29,7 +29,7 @@ check 'exchanges of one rank are refused' complains 1 'largest-exchange: given w
 long=(timeout 5 "$program" --backend reference --stream-bytes 4294967296)
 check 'a place that cannot be written is told at once' complains 1 'nowhere/m.json: cannot be created' \
   "${long[@]}" --out nowhere/m.json
-check 'and so is a folder' complains 1 'folder: is a folder; expected a file' "${long[@]}" --out folder
+check 'and so is a folder' complains 1 'folder: is a directory; expected a name for a file' "${long[@]}" --out folder
 if (($(getconf _PHYS_PAGES) * $(getconf PAGESIZE) < 1 << 39)); then
   check 'exchanges that do not fit in memory are refused before they are timed' complains 1 \
     '--largest-exchange: twice 4294967296 bytes on each of 64 ranks' timeout 5 "$program" --backend reference \
