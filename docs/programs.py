@@ -80,7 +80,9 @@ def main():
             print(f"programs: skipped: the programs in {programs} are built without CUDA")
             sys.exit(77)
     pages["index.md"] = "\n".join(
-        [MADE, "", "# Programs", "", "| program | |", "|---|---|"]
+        [MADE, "", "# Programs", "",
+         "Each program writes a page of its results with `--report page.html`: one file that loads nothing.", "",
+         "| program | |", "|---|---|"]
         + [f"| [`{p}`]({p}.md) | {about[p]} |" for p in sorted(GUIDES)]) + "\n"
     wrong = [n for n, t in pages.items() if not (FOLDER / n).is_file() or (FOLDER / n).read_text() != t]
     wrong += [p.name for p in FOLDER.glob("*.md") if p.name not in pages]
