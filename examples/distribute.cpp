@@ -461,6 +461,17 @@ std::vector<support::output> files_of(const tensor::algebra& operators, const ar
   return files;
 }
 
+// Keeps the replicas that have samples, with a warning if others have none.
+void keep_used(io::resources& r, const parallel::plan& p) {
+  auto used = io::replicas_of(p);
+  if (used.size() < r.replicas.size()) {
+    fmt::print(stderr,
+               "distribute: only {} of {} replicas have samples; a batch that {} divides gives samples to all\n",
+               used.size(), r.replicas.size(), r.replicas.size());
+    r.replicas = std::move(used);
+  }
+}
+
 void run(arguments& a) {
   static_cast<void>(io::utf8_word("MODEL", a.model));  // reports an error now, not when results are written
   static_cast<void>(io::utf8_word("--resources", a.resources));
@@ -484,6 +495,7 @@ void run(arguments& a) {
     r.replicas = file->replicas;
   }
   p.configurations = parallel::replicated_data_parallel(parallel::graph_dimensions{operators, p.graph}, r.replicas);
+  keep_used(r, p);
   std::optional<support::trial_command> command;
   if (!a.trial.empty()) {
     command.emplace(a.trial);

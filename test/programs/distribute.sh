@@ -276,6 +276,10 @@ fi
 check "no result over the resources" complains 1 '--json: clusters/example.yml, which --resources names, too' \
   "$distribute" "$model" --resources clusters/example.yml,v100 --json clusters/example.yml
 check "... which stay" cmp "$nodes" clusters/example.yml
+{ node a '' '' 'chief: true'; node b '' ''; node c '' ''; } | cluster three
+check "replicas without samples are left out" warns 'only 2 of 3 replicas have samples; a batch that 3 divides' \
+  "$distribute" 'zoo:lenet?batch=4' --resources clusters/three.yml --strategy all_reduce --json three.json
+check "... of what is counted" json three.json 'x["replicas"] == 2'
 check "nothing is left of what failed" complains 1 'magic' "$distribute" "$model" --resources "$nodes" \
   --strategy magic --out failed
 check "... at all" test ! -e failed
