@@ -8,7 +8,8 @@ cd "$root"
 bash cmake/setup_debian.sh build
 
 build=build/quickstart
-cmake -S . -B "$build" -G Ninja -D CMAKE_CXX_COMPILER=g++ -D CMAKE_BUILD_TYPE=Release \
+# -O1: compiles in three quarters of the time.
+cmake -S . -B "$build" -G Ninja -D CMAKE_CXX_COMPILER=g++ -D UNITY_PROGRAM_OPTIMIZATION=-O1 \
   -D UNITY_BUILD_TESTS=OFF -D UNITY_BUILD_BENCHMARKS=OFF
 cmake --build "$build" --target optimize
 

@@ -393,6 +393,8 @@ TEST_CASE("bounds of choices give the same branch and bound search with fewer pu
   }
 }
 
+namespace {
+
 // Costs take a millisecond each, and all have the same bound.
 struct slow_costs : archetype {
   explicit slow_costs(std::size_t depth) : depth_{depth} {}
@@ -410,6 +412,8 @@ struct slow_costs : archetype {
  private:
   std::size_t depth_;
 };
+
+}  // namespace
 
 TEST_CASE("branch and bound keeps its time while it prices assignments") {
   for (const std::size_t depth : {1U, 2U}) {
